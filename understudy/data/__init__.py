@@ -1,0 +1,1 @@
+"""Records, where they come from, and how they are split."""

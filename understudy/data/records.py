@@ -1,0 +1,127 @@
+"""Records: features with annotations, held as arrays that may be memory-mapped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.data.schema import Schema
+from understudy.errors import UserError
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Records:
+    """Examples with their attributes.
+
+    features: `uint8 [N, C, H, W]` images, or `float32 [N, D]` latents or table rows.
+    attributes: per name, integer codes `[N]` or class probabilities `float [N, K]`.
+    units: per record, the name of the person (or other unit) it belongs to; `None`
+        means that every record is a unit of its own.
+    """
+
+    features: Array
+    attributes: Mapping[str, Array]
+    schema: Schema
+    units: Array | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        count = len(self.features)
+        for name in self.attributes:
+            self.schema.attribute(name)
+        for attribute in self.schema.attributes:
+            if attribute.name not in self.attributes:
+                raise UserError(f"attribute {attribute.name!r} is declared but has no column.")
+            _check_column(
+                attribute.name, self.attributes[attribute.name], count, len(attribute.classes)
+            )
+        if self.units is not None and len(self.units) != count:
+            raise UserError(f"units has {len(self.units)} entries for {count} records.")
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    @property
+    def is_images(self) -> bool:
+        return self.features.ndim == 4 and self.features.dtype == np.uint8
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one record's features: (channels, height, width) for images."""
+        return tuple(self.features.shape[1:])
+
+    @property
+    def labels(self) -> Array:
+        """Integer codes of the label; soft labels give their most probable class."""
+        column = self.attributes[self.schema.label_attribute.name]
+        return column if column.ndim == 1 else column.argmax(axis=1)
+
+    def select(self, which: npt.ArrayLike | Sequence[int]) -> Records:
+        """The records at these positions, or where this mask is true, in order."""
+        chosen = np.asarray(which)
+        return replace(
+            self,
+            features=self.features[chosen],
+            attributes={name: column[chosen] for name, column in self.attributes.items()},
+            units=None if self.units is None else self.units[chosen],
+        )
+
+    def with_schema(self, schema: Schema) -> Records:
+        return replace(self, schema=schema)
+
+
+class Images(Records):
+    """The pixel case: `uint8 [N, C, H, W]` with one or three channels."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.is_images or self.features.shape[1] not in (1, 3):
+            raise UserError(
+                "images must be a uint8 array [count, channels, height, width] with 1 or 3 channels, "
+                f"not {self.features.dtype} {list(self.features.shape)}."
+            )
+
+    @property
+    def channels(self) -> int:
+        return int(self.features.shape[1])
+
+    @property
+    def height(self) -> int:
+        return int(self.features.shape[2])
+
+    @property
+    def width(self) -> int:
+        return int(self.features.shape[3])
+
+
+def concatenate(sets: Sequence[Records]) -> Records:
+    """All records of several sets with the same schema, in order."""
+    first = sets[0]
+    if any(s.schema != first.schema for s in sets):
+        raise UserError("sets of records with different schemas cannot be joined.")
+    units = None
+    if all(s.units is not None for s in sets):
+        units = np.concatenate([np.asarray(s.units) for s in sets])
+    return replace(
+        first,
+        features=np.concatenate([s.features for s in sets]),
+        attributes={n: np.concatenate([s.attributes[n] for s in sets]) for n in first.attributes},
+        units=units,
+    )
+
+
+def _check_column(name: str, column: Array, count: int, classes: int) -> None:
+    if len(column) != count:
+        raise UserError(f"attribute {name!r} has {len(column)} values for {count} records.")
+    if column.ndim == 1:
+        if not np.issubdtype(column.dtype, np.integer):
+            raise UserError(f"attribute {name!r} must hold integer codes, not {column.dtype}.")
+        if count and (column.min() < 0 or column.max() >= classes):
+            raise UserError(f"attribute {name!r} has codes outside its {classes} declared classes.")
+    elif column.ndim != 2 or column.shape[1] != classes:
+        raise UserError(f"attribute {name!r} must be [N] codes or [N, {classes}] probabilities.")

@@ -1,0 +1,1 @@
+"""Evaluation with real data: the owner's side."""

@@ -1,0 +1,1 @@
+"""One file or folder per method; the contract they share; the registry that finds them."""

@@ -1,0 +1,146 @@
+"""What a method is, and what it is given.
+
+A method says beforehand what it will do to private records (`spend`), does it through
+handles (`fit`), and returns a synthesizer that no longer needs them. It never holds a
+record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+
+from understudy.data.records import Records
+from understudy.data.schema import Schema
+from understudy.privacy.plan import Plan, Spend
+from understudy.progress import Progress
+
+if TYPE_CHECKING:
+    import torch
+
+    from understudy.privacy.door import PrivateRecords
+
+
+@dataclass(frozen=True)
+class MethodInfo:
+    """What tables, cards and `understudy methods` say about a method."""
+
+    name: str
+    summary: str
+    paper: str
+    family: str
+    claim: str = "central"
+    parts: tuple[str, ...] = ("train",)
+    public_inputs: tuple[str, ...] = ()
+    mechanism: str = ""
+    changed_for_soundness: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The declared, public facts that a plan may depend on.
+
+    `count` is the declared number of units of all private parts (n0), `counts` that of
+    each part. They are declarations, never the realised number of records.
+    """
+
+    count: int
+    counts: Mapping[str, int]
+    shape: tuple[int, ...]
+    schema: Schema
+
+    @property
+    def classes(self) -> int:
+        return len(self.schema.classes)
+
+
+@dataclass(frozen=True)
+class State:
+    """What a method needs to go on after a restart: tensors and plain JSON values."""
+
+    tensors: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Context(Protocol):
+    """What a run lends to a method while it fits."""
+
+    @property
+    def progress(self) -> Progress: ...
+
+    @property
+    def device(self) -> torch.device: ...
+
+    @property
+    def seed(self) -> int:
+        """Covers initialisation and post-processing only, never noise or sampling."""
+        ...
+
+    @property
+    def folder(self) -> Path:
+        """Scratch space of the method inside the run folder; it is not released."""
+        ...
+
+    def checkpoint(self, snapshot: Callable[[], State]) -> None:
+        """Stage a point from which `fit` can go on; the door decides when it is kept."""
+        ...
+
+    def restore(self) -> State | None:
+        """The state of the last committed block, or None at a fresh start."""
+        ...
+
+
+@dataclass(frozen=True)
+class PublicInputs:
+    """Public records and weights that a method may look at freely, by name."""
+
+    records: Mapping[str, Records] = field(default_factory=dict)
+    weights: Mapping[str, Path] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Synthesizer(Protocol):
+    """The fitted generator. Sampling is post-processing: it costs no privacy."""
+
+    def sample(self, n: int, labels: Any | None = None, seed: int = 0) -> Records:
+        """`n` synthetic records; `labels` gives their codes, else classes are uniform."""
+        ...
+
+    def save(self, folder: Path) -> None: ...
+
+    @classmethod
+    def load(cls, folder: Path) -> Synthesizer: ...
+
+
+@runtime_checkable
+class Transformer(Protocol):
+    """A fitted record-to-record map; applying it goes through the door."""
+
+    def apply(self, private: PrivateRecords) -> Records: ...
+
+    def save(self, folder: Path) -> None: ...
+
+    @classmethod
+    def load(cls, folder: Path) -> Transformer: ...
+
+
+class Method(Protocol):
+    """The whole extension contract; `understudy check-method` tests it."""
+
+    info: ClassVar[MethodInfo]
+    Config: ClassVar[type]
+
+    def spend(self, config: Any, facts: Facts) -> Spend:
+        """What `fit` will do to private records, as a function of the noise multiplier."""
+        ...
+
+    def fit(
+        self,
+        config: Any,
+        parts: Mapping[str, PrivateRecords],
+        plan: Plan,
+        public: PublicInputs,
+        context: Context,
+    ) -> Synthesizer | Transformer: ...

@@ -1,0 +1,1 @@
+"""The door to private records: plans, the ledger, mechanisms, and what they cost."""

@@ -1,0 +1,200 @@
+"""What a plan is made of: each planned use of private records, whole.
+
+A mechanism holds clipping, sampling, noise and count together, so that they cannot
+disagree, and says which events it costs. Speed settings live elsewhere (`Speed`) and
+can change none of this.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+from understudy.errors import UserError
+from understudy.privacy.events import Event, Gaussian, NonPrivate, PoissonGaussian
+
+
+@dataclass(frozen=True)
+class NoisySum:
+    """One Gaussian release of the sum of per-unit vectors.
+
+    Guarantee: each unit's vector has L2 norm at most `clip`, so adding or removing one
+    unit moves the sum by at most `clip`; noise of standard deviation `sigma * clip` is
+    added to every coordinate. Event: one Gaussian with multiplier `sigma`.
+    """
+
+    kind: ClassVar[str] = "noisy-sum"
+    name: str
+    clip: float
+    sigma: float
+    part: str = "train"
+
+    @property
+    def uses(self) -> int:
+        return 1
+
+    def events(self, uses: int) -> tuple[Event, ...]:
+        return (Gaussian(self.sigma, uses),)
+
+
+@dataclass(frozen=True)
+class NoisyHistogram:
+    """One Gaussian release of counts over `bins` bins.
+
+    Guarantee: a unit's contribution, summed over its records, has L2 norm at most 1.
+    Event: one Gaussian with multiplier `sigma`, noise standard deviation `sigma`.
+    """
+
+    kind: ClassVar[str] = "noisy-histogram"
+    name: str
+    bins: int
+    sigma: float
+    part: str = "train"
+
+    @property
+    def uses(self) -> int:
+        return 1
+
+    def events(self, uses: int) -> tuple[Event, ...]:
+        return (Gaussian(self.sigma, uses),)
+
+
+@dataclass(frozen=True)
+class DPSGD:
+    """`steps` noisy gradient sums, each on a fresh Poisson sample of the units.
+
+    Guarantee: every unit joins each step independently with probability `rate`; its
+    whole gradient (summed over its records, averaged over `multiplicity` draws, over
+    all models given) is clipped once to L2 norm `clip`; noise of standard deviation
+    `sigma * clip` is added to the sum. Adding or removing one unit moves the sum by at
+    most `clip`. Event: `steps` Poisson-sampled Gaussians with multiplier `sigma`.
+    """
+
+    kind: ClassVar[str] = "dp-sgd"
+    name: str
+    steps: int
+    rate: float
+    clip: float
+    sigma: float
+    multiplicity: int = 1
+    part: str = "train"
+
+    @property
+    def uses(self) -> int:
+        return self.steps
+
+    def events(self, uses: int) -> tuple[Event, ...]:
+        return (PoissonGaussian(self.sigma, self.rate, uses),)
+
+
+@dataclass(frozen=True)
+class EnsembleVotes:
+    """`queries` noisy vote counts of models trained on disjoint shards.
+
+    Guarantee: adding or removing one unit changes one shard's model, hence one vote per
+    query: the counts move by at most sqrt(2). Noise of standard deviation
+    `sigma * sqrt(2)`. Event: `queries` Gaussians with multiplier `sigma`; no discount
+    for the number of shards.
+    """
+
+    kind: ClassVar[str] = "ensemble-votes"
+    name: str
+    shards: int
+    queries: int
+    sigma: float
+    part: str = "train"
+
+    @property
+    def uses(self) -> int:
+        return self.queries
+
+    def events(self, uses: int) -> tuple[Event, ...]:
+        return (Gaussian(self.sigma, uses),)
+
+
+@dataclass(frozen=True)
+class EnsembleGradients:
+    """`queries` noisy sums of gradients that shard models send back to an input.
+
+    Guarantee: each shard's whole gradient is clipped to L2 norm `clip`; adding or
+    removing one unit *replaces* one shard's gradient, so the sum moves by at most
+    `2 * clip`. Noise of standard deviation `sigma * 2 * clip`. Event: `queries`
+    Gaussians with multiplier `sigma`.
+    """
+
+    kind: ClassVar[str] = "ensemble-gradients"
+    name: str
+    shards: int
+    queries: int
+    clip: float
+    sigma: float
+    part: str = "train"
+
+    @property
+    def uses(self) -> int:
+        return self.queries
+
+    def events(self, uses: int) -> tuple[Event, ...]:
+        return (Gaussian(self.sigma, uses),)
+
+
+@dataclass(frozen=True)
+class Reveal:
+    """Raw records leave the door. No guarantee; the claim is then empirical."""
+
+    kind: ClassVar[str] = "reveal"
+    name: str
+    reason: str
+    part: str = "train"
+
+    @property
+    def uses(self) -> int:
+        return 1
+
+    def events(self, uses: int) -> tuple[Event, ...]:
+        return (NonPrivate(self.reason),) if uses else ()
+
+
+Mechanism = NoisySum | NoisyHistogram | DPSGD | EnsembleVotes | EnsembleGradients | Reveal
+
+_KINDS: Mapping[str, type[Any]] = {
+    m.kind: m for m in (NoisySum, NoisyHistogram, DPSGD, EnsembleVotes, EnsembleGradients, Reveal)
+}
+
+
+def mechanism_to_json(mechanism: Mechanism) -> dict[str, Any]:
+    return {"kind": mechanism.kind, **asdict(mechanism)}
+
+
+def mechanism_from_json(data: Mapping[str, Any]) -> Mechanism:
+    """Read a mechanism back and check its numbers; unknown kinds are refused by name."""
+    fields = dict(data)
+    kind = fields.pop("kind", None)
+    if kind not in _KINDS:
+        raise UserError(f"unknown mechanism {kind!r}; this version knows {', '.join(_KINDS)}.")
+    try:
+        mechanism: Mechanism = _KINDS[kind](**fields)
+    except TypeError as error:
+        raise UserError(f"mechanism {kind!r} has wrong fields: {error}.") from error
+    check_mechanism(mechanism)
+    return mechanism
+
+
+def check_mechanism(mechanism: Mechanism) -> None:
+    """Refuse numbers for which the stated guarantee would be void."""
+    for field in ("sigma", "clip", "rate"):
+        value = getattr(mechanism, field, 1.0)
+        if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+            raise UserError(
+                f"{field} of {mechanism.name!r} must be a positive number, not {value!r}."
+            )
+    if getattr(mechanism, "rate", 1.0) > 1.0:
+        raise UserError(f"rate of {mechanism.name!r} must be at most 1.")
+    for field in ("steps", "multiplicity", "bins", "shards", "queries"):
+        value = getattr(mechanism, field, 1)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise UserError(
+                f"{field} of {mechanism.name!r} must be a whole number above 0, not {value!r}."
+            )

@@ -1,0 +1,49 @@
+"""How long work tells what it is doing, without knowing who is looking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+
+class Task(Protocol):
+    """One bar. `note` may show only what is public: rates, counts of committed steps."""
+
+    def advance(self, steps: int = 1) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+
+class Progress(Protocol):
+    """Opens bars; the command line draws them, tests and notebooks may not."""
+
+    def task(self, description: str, total: int | None = None) -> _TaskContext: ...
+
+    def say(self, line: str) -> None: ...
+
+
+class _TaskContext(Protocol):
+    def __enter__(self) -> Task: ...
+
+    def __exit__(self, *exc: object) -> None: ...
+
+
+class _SilentTask:
+    def advance(self, steps: int = 1) -> None:
+        del steps
+
+    def note(self, text: str) -> None:
+        del text
+
+
+class Silent:
+    """Progress that nobody sees."""
+
+    @contextmanager
+    def task(self, description: str, total: int | None = None) -> Iterator[Task]:
+        del description, total
+        yield _SilentTask()
+
+    def say(self, line: str) -> None:
+        del line

@@ -1,0 +1,1 @@
+"""Releases: bundle, card, claim, gate, verification."""

@@ -1,0 +1,1 @@
+"""Reports on a run: the owner's and the shareable one."""

@@ -1,0 +1,1 @@
+"""One run from config to run folder; the only place that ties the rooms together."""

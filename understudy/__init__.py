@@ -1,1 +1,1 @@
-"""Understudy: synthetic stand-ins for sensitive image datasets, with privacy claims that are true."""
+"""Synthetic stand-ins for sensitive image datasets, with privacy claims that are true."""

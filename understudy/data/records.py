@@ -82,7 +82,7 @@ class Images(Records):
         super().__post_init__()
         if not self.is_images or self.features.shape[1] not in (1, 3):
             raise UserError(
-                "images must be a uint8 array [count, channels, height, width] with 1 or 3 channels, "
+                "images must be a uint8 array [count, channels, height, width], 1 or 3 channels, "
                 f"not {self.features.dtype} {list(self.features.shape)}."
             )
 

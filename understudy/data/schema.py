@@ -64,7 +64,7 @@ class Schema:
         """The attribute in the role of label; an error says how to choose one."""
         if self.label is None:
             raise UserError(
-                f"no label was chosen; pass --label with one of: {', '.join(self.names) or '(none)'}."
+                f"no label was chosen; pass --label with one of: {', '.join(self.names)}."
             )
         return self.attribute(self.label)
 

@@ -78,7 +78,8 @@ class Plan:
             check_mechanism(mechanism)
         if self.epsilon > self.budget.epsilon:
             raise PrivacyError(
-                f"the plan costs epsilon {self.epsilon:.4g}, above the budget {self.budget.epsilon:.4g}."
+                f"the plan costs epsilon {self.epsilon:.6g}, "
+                f"above the budget {self.budget.epsilon:.6g}."
             )
 
     @staticmethod
@@ -93,9 +94,8 @@ class Plan:
         for mechanism in self.mechanisms:
             if mechanism.name == name:
                 return mechanism
-        raise PrivacyError(
-            f"the plan has no mechanism {name!r}; {did_you_mean(name, [m.name for m in self.mechanisms])}"
-        )
+        known = [m.name for m in self.mechanisms]
+        raise PrivacyError(f"the plan has no mechanism {name!r}; {did_you_mean(name, known)}")
 
     def events(self) -> tuple[Event, ...]:
         return tuple(e for m in self.mechanisms for e in m.events(m.uses))

@@ -38,6 +38,12 @@ def test_an_epsilon_that_cannot_be_stated_is_refused(epsilon: object) -> None:
         claim_view({**central_claim(gan_ledger()), "epsilon": epsilon})
 
 
+@pytest.mark.parametrize(("kind", "epsilon"), [("central", "infinity"), ("empirical", 3.0)])
+def test_kind_and_epsilon_must_agree(kind: str, epsilon: object) -> None:
+    with pytest.raises(UserError, match="an empirical claim, and no other"):
+        claim_view({**central_claim(gan_ledger()), "kind": kind, "epsilon": epsilon})
+
+
 def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UserError, match="'strong'; it must be one of central, local, empirical"):
         claim_view({**central_claim(gan_ledger()), "kind": "strong"})

@@ -83,6 +83,8 @@ def test_one_large_picture_is_shown_whole() -> None:
     laid = sheet(noise_samples(2, 1, 1, 512, 256))
     assert laid.row_height == 512 // laid.shrunk
     assert laid.wide == laid.narrow == 1
+    assert not laid.outgrows_page
+    assert sheet(noise_samples(2, 8, 1, 16, 120)).outgrows_page
 
 
 def test_small_pictures_are_enlarged_by_whole_numbers_that_fit_a_phone() -> None:

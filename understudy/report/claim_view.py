@@ -56,7 +56,7 @@ class ClaimView:
 
     @property
     def is_formal(self) -> bool:
-        return self.kind != "empirical" and math.isfinite(self.epsilon)
+        return self.kind != "empirical"
 
     @property
     def epsilon_words(self) -> str:
@@ -103,13 +103,19 @@ def claim_view(claim: Mapping[str, Any]) -> ClaimView:
     kind = str(claim["kind"])
     if kind not in KIND_WORDS:
         raise UserError(f"claim has kind {kind!r}; it must be one of {', '.join(KIND_WORDS)}.")
+    epsilon = _epsilon(claim["epsilon"])
+    if (kind == "empirical") != math.isinf(epsilon):
+        raise UserError(
+            f"claim has kind {kind!r} and epsilon {claim['epsilon']!r}; "
+            "an empirical claim, and no other, has epsilon 'infinity'."
+        )
     randomness, tuning = _part(claim, "randomness"), _part(claim, "tuning")
     method, ledger = _part(claim, "method"), _part(claim, "ledger")
     unit, records = _part(claim, "unit"), _part(claim, "records")
     delta = claim.get("delta")
     return ClaimView(
         kind=kind,
-        epsilon=_epsilon(claim["epsilon"]),
+        epsilon=epsilon,
         delta=None if delta is None else float(delta),
         statement=_texts(claim["statement"]),
         accountant=str(claim.get("accountant") or "not stated"),

@@ -51,6 +51,11 @@ class Sheet:
     shrunk: int
 
     @property
+    def outgrows_page(self) -> bool:
+        """Whether a row is reduced by the browser, where hard pixels would mislead."""
+        return self.width > _PAGE_WIDTH
+
+    @property
     def uri(self) -> str:
         return "data:image/png;base64," + base64.b64encode(self.png).decode("ascii")
 

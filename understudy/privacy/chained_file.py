@@ -12,6 +12,7 @@ from typing import Any
 
 from understudy.errors import UserError
 from understudy.privacy.ledger import Entry, next_entry
+from understudy.privacy.state import sync_folder
 
 Addition = tuple[str, Mapping[str, Any]]
 """The kind and body of an entry to come."""
@@ -108,12 +109,3 @@ def write_secret(path: Path, secret: bytes) -> None:
         os.fsync(file.fileno())
     temporary.replace(path)
     sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in `folder` as lasting as the contents of its files."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -263,6 +263,20 @@ def test_uniform_is_uniform_on_53_bits() -> None:
     assert (whole.to(torch.int64) % 2).double().mean() == pytest.approx(0.5, abs=0.02)
 
 
+def test_float32_uniforms_never_reach_one() -> None:
+    class AllOnes(NoiseSource):
+        def _words(self, count: int, device: torch.device) -> torch.Tensor:
+            return torch.full((count,), -1, dtype=torch.int32, device=device)
+
+    assert float(AllOnes().uniform(1, dtype=torch.float32)) < 1
+    assert float(AllOnes().uniform(1).float()) == 1  # what rounding afterwards would do
+    draws = NoiseSource().uniform((100, 1000), dtype=torch.float32)
+    assert draws.shape == (100, 1000)
+    assert stats.kstest(draws.flatten().double().numpy(), "uniform").pvalue > 1e-6
+    with pytest.raises(UserError, match="float64 or float32"):
+        NoiseSource().uniform(1, dtype=torch.bfloat16)
+
+
 @pytest.mark.parametrize("below", [1, 3, 7, 1000])
 def test_integers_are_uniform(below: int) -> None:
     draws = NoiseSource().integers(50_000, below)

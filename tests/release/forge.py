@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,12 @@ import numpy as np
 from understudy.data.records import Images
 from understudy.data.schema import Attribute, Schema
 from understudy.privacy.accountants import price
-from understudy.privacy.ledger import Entry, read_ledger
-from understudy.privacy.mechanisms import DPSGD, Mechanism, NoisySum
+from understudy.privacy.ledger import Entry
+from understudy.privacy.mechanisms import EnsembleVotes, Mechanism, NoisySum
 from understudy.privacy.plan import Budget, Plan
 from understudy.release.build import build_claim, summarise
-from understudy.release.claim import Claim, Tuning
+from understudy.release.bundle import ReleaseInfo, write_release
+from understudy.release.claim import Claim, LedgerMark, Tuning
 from understudy.release.facts import MethodFacts, RunFacts
 
 DELTA = 1e-5
@@ -96,13 +97,13 @@ def make_story(facts: RunFacts = FACTS) -> Story:
 
 
 def long_story(facts: RunFacts = FACTS) -> Story:
-    """A sum and ten steps of DP-SGD; one block died and was run again, one stopped early."""
+    """A sum and ten votes; one block died and was run again, one stopped early."""
     story = planned(
-        NoisySum("embedding", 1.0, 8.0), DPSGD("critic", 10, 0.05, 1.0, 1.5), facts=facts
+        NoisySum("embedding", 1.0, 8.0), EnsembleVotes("votes", 5, 10, 20.0), facts=facts
     )
     story.block(0, "embedding", 1)
-    story.add("reserve", block=1, mechanism="critic", uses=6).add("void", block=1)
-    story.block(2, "critic", 6, done=4).block(3, "critic", 6)
+    story.add("reserve", block=1, mechanism="votes", uses=6).add("void", block=1)
+    story.block(2, "votes", 6, done=4).block(3, "votes", 6)
     return story.add("close")
 
 
@@ -158,12 +159,30 @@ def restate(folder: Path, change: Callable[[Claim], Claim]) -> str:
     (folder / "claim.json").write_bytes(new.to_bytes())
     card, croissant = folder / "README.md", folder / "croissant.json"
     text = card.read_text()
-    for before, after in zip(old.statement, new.statement, strict=True):
-        text = text.replace(f"- {before}\n", f"- {after}\n")
+    before, after = ("".join(f"- {s}\n" for s in c.statement) for c in (old, new))
+    assert before in text
+    text = text.replace(before, after)
     card.write_text(text)
     edit_json(croissant, lambda d: d.update(description=" ".join(new.statement)))
     return rehash(folder)
 
 
-def read_back(path: Path) -> tuple[Entry, ...]:
-    return read_ledger(path)
+def retell(folder: Path, lines: list[bytes]) -> str:
+    """Put other ledger lines in place, with the claim's ledger mark and all hashes to match."""
+    (folder / "ledger.jsonl").write_bytes(b"".join(lines))
+    head = json.loads(lines[-1])["hash"]
+    return restate(folder, lambda c: replace(c, ledger=LedgerMark(head, len(lines))))
+
+
+def release_of(
+    story: Story, records: Images, folder: Path, signing_key: Path | None = None
+) -> ReleaseInfo:
+    """A release written the ordinary way; its ledger lies beside it."""
+    return write_release(
+        folder,
+        records=records,
+        claim=make_claim(story, records),
+        ledger=story.write(folder.parent / f"{folder.name}.jsonl"),
+        title="Digits, a stand-in",
+        signing_key=signing_key,
+    )

@@ -95,10 +95,23 @@ def build_claim(
     """The claim that a ledger supports.
 
     Everything about the run is read from the ledger's first entry (`RunFacts`); only
-    what comes after the run is given here. The claimed epsilon is the largest of what
-    the plan states, what its events cost, and what the spent events cost.
+    what comes after the run is given here.
     """
-    reckoning = reckon(entries)
+    return claim_of(reckon(entries), entries, tuning, records, versions)
+
+
+def claim_of(
+    reckoning: Reckoning,
+    entries: Sequence[Entry],
+    tuning: Tuning,
+    records: RecordsSummary,
+    versions: Mapping[str, str],
+) -> Claim:
+    """The claim that a reckoned ledger supports.
+
+    Guarantee: the claimed epsilon is the largest of what the plan states, what its events
+    cost, and what the spent events cost; where none is finite, the claim is empirical.
+    """
     facts = run_facts(entries)
     found, plan = reckoning.price, reckoning.plan
     epsilon = max(found.epsilon, plan.epsilon)

@@ -14,7 +14,7 @@ from pathlib import Path
 from understudy.errors import UserError
 from understudy.privacy.ledger import Entry, read_ledger
 from understudy.release import layout
-from understudy.release.build import Price, reckon
+from understudy.release.build import Price, Reckoning, reckon
 from understudy.release.card import card_problems
 from understudy.release.claim import Claim
 from understudy.release.claim_check import claim_problems, version_notes
@@ -98,16 +98,15 @@ class _Check:
         damaged = self._files(manifest)
         claim = self._claim()
         entries = self._ledger()
-        cost = None if entries is None else self._cost(entries)
-        if claim is not None and entries is not None and cost is not None:
-            self.problems += claim_problems(claim, entries)
-            self.problems += run_refusals(claim, entries)
-            self.notes += version_notes(claim, cost)
+        reckoning = None if entries is None else self._reckon(entries)
+        if claim is not None and entries is not None and reckoning is not None:
+            self._hold_against_ledger(claim, entries, reckoning)
         if claim is not None:
             self._contents(claim, damaged)
         found = None if manifest is None else digest_of(manifest)
         vouched = found is not None and self._authenticate(found, digest, key)
         problems = tuple(dict.fromkeys(self.problems))
+        cost = None if reckoning is None else reckoning.price
         return Verification(
             problems, tuple(self.notes), found, claim, cost, vouched and not problems
         )
@@ -168,12 +167,22 @@ class _Check:
         self.problems += ledger_problems(entries)
         return entries
 
-    def _cost(self, entries: Sequence[Entry]) -> Price | None:
+    def _reckon(self, entries: Sequence[Entry]) -> Reckoning | None:
         try:
-            return reckon(entries).price
+            return reckon(entries)
         except _UNREADABLE as error:
             self.problems.append(_reason(error, layout.LEDGER))
             return None
+
+    def _hold_against_ledger(
+        self, claim: Claim, entries: Sequence[Entry], reckoning: Reckoning
+    ) -> None:
+        try:
+            self.problems += claim_problems(claim, entries, reckoning)
+            self.problems += run_refusals(claim, entries)
+        except _UNREADABLE as error:
+            self.problems.append(_reason(error, layout.LEDGER))
+        self.notes += version_notes(claim, reckoning.price)
 
     def _contents(self, claim: Claim, damaged: set[str]) -> None:
         """What tables, card and metadata say; a table that was changed is not opened."""

@@ -10,12 +10,17 @@ import yaml
 
 from understudy.data.records import Images
 from understudy.errors import PrivacyError, UserError
+from understudy.privacy.ledger import Ledger
+from understudy.privacy.mechanisms import NoisySum
+from understudy.privacy.plan import Budget
 from understudy.release import bundle, files, tables
+from understudy.release.build import build_claim, current_versions, summarise
 from understudy.release.bundle import ReleaseInfo, write_release
-from understudy.release.claim import Claim
+from understudy.release.claim import Claim, Tuning
+from understudy.release.facts import MethodFacts
 from understudy.release.verify import verify
 
-from .forge import Story, long_story, make_records, make_story, release_of
+from .forge import DELTA, FACTS, Story, long_story, make_records, make_story, release_of
 
 
 def test_release_has_its_files_and_no_other(plain: ReleaseInfo) -> None:
@@ -33,6 +38,34 @@ def test_release_has_its_files_and_no_other(plain: ReleaseInfo) -> None:
 def test_ledger_is_copied_byte_for_byte(tmp_path: Path) -> None:
     info = release_of(make_story(), make_records(), tmp_path / "out")
     assert (info.folder / "ledger.jsonl").read_bytes() == (tmp_path / "out.jsonl").read_bytes()
+
+
+def test_ledger_of_the_package_makes_a_release(tmp_path: Path) -> None:
+    """From the package's own ledger, with the facts that a run states, to a verified release."""
+    plan = Budget(1.0, DELTA).calibrate(lambda sigma: [NoisySum("sum", 1.0, sigma)])
+    ledger = Ledger.create(tmp_path / "ledger.jsonl", plan, FACTS.to_json())
+    ledger.reserve("sum", 1)
+    ledger.void()
+    ledger.reserve("sum", 1)
+    ledger.append(ledger.commit_entry(1))
+    ledger.close()
+    records = make_records()
+    claim = build_claim(
+        ledger.entries,
+        tuning=Tuning(covered=True),
+        records=summarise(records),
+        versions=current_versions(),
+    )
+    info = write_release(
+        tmp_path / "out",
+        records=records,
+        claim=claim,
+        ledger=tmp_path / "ledger.jsonl",
+        title="Digits",
+    )
+    assert 0.99 <= claim.epsilon <= 1.0
+    assert claim.statement[0].startswith("Differentially private: epsilon 1.00, delta 1e-05")
+    assert verify(info.folder, digest=info.digest).authenticated
 
 
 def test_same_release_twice_has_the_same_digest(tmp_path: Path) -> None:
@@ -159,8 +192,6 @@ def test_interruption_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_config_with_a_path_is_refused_at_the_gate(tmp_path: Path) -> None:
-    from .forge import FACTS, MethodFacts
-
     facts = replace(FACTS, method=MethodFacts("m", "paper", {"weights": "/srv/models/x.pt"}))
     with pytest.raises(PrivacyError, match="path of the owner's machine"):
         release_of(make_story(facts), make_records(), tmp_path / "out")

@@ -1,6 +1,8 @@
 import copy
 import json
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -92,6 +94,17 @@ def test_words_that_differ_from_figures_are_refused(claim: Claim) -> None:
 def test_words_change_with_every_figure_they_speak_of(claim: Claim) -> None:
     for change in ({"epsilon": 7.0}, {"delta": 1e-6}, {"unit": "patient"}, {"split": "given"}):
         assert replace(claim, **change).statement != claim.statement
+
+
+def test_reading_claims_is_cheap() -> None:
+    """A report or a command reads claims without the heavy packages."""
+    code = (
+        "import sys, understudy.release.claim; "
+        "print([m for m in ('torch', 'pyarrow', 'jinja2', 'dp_accounting', 'PIL') "
+        "if m in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert found.stdout.strip() == b"[]"
 
 
 @pytest.mark.parametrize("shape", [(4, 8, 8), (8, 8), (1, 0, 8)])

@@ -35,9 +35,20 @@ def test_every_part_of_a_signature_matters(keys: tuple[Path, Path]) -> None:
             check_signature(canonical_bytes(changed), DIGEST, keys[1])
     with pytest.raises(UserError, match="canonical form"):
         check_signature(json.dumps(signature).encode(), DIGEST, keys[1])
-    signature["signature"] = "not hex"
+    signature["signature"] = "00" * 64
     with pytest.raises(UserError, match="valid signature"):
         check_signature(canonical_bytes(signature), DIGEST, None)
+
+
+def test_every_bit_of_a_signature_file_matters(keys: tuple[Path, Path]) -> None:
+    """Exhaustive: capital hexadecimal digits, too, are another file than the one signed."""
+    good = sign(DIGEST, keys[0])
+    for position in range(len(good)):
+        for bit in range(8):
+            bad = bytearray(good)
+            bad[position] ^= 1 << bit
+            with pytest.raises(UserError):
+                check_signature(bytes(bad), DIGEST, None)
 
 
 def test_private_key_is_kept_from_others(keys: tuple[Path, Path], tmp_path: Path) -> None:

@@ -49,8 +49,8 @@ def test_fields_read_what_is_there() -> None:
         ("wholes", [1, -1]),
         ("mapping", []),
         ("text_mapping", {"a": 1}),
-        ("hex64", "A" * 64),
-        ("hex64", "a" * 63),
+        ("hexadecimal", "A" * 64),
+        ("hexadecimal", "a" * 63),
         ("parts", {}),
     ],
 )

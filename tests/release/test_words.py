@@ -1,3 +1,4 @@
+import doctest
 import math
 from dataclasses import replace
 
@@ -5,6 +6,7 @@ import pytest
 
 from understudy.data.records import Images
 from understudy.privacy.mechanisms import NoisySum, Reveal
+from understudy.release import words
 from understudy.release.claim import Claim, Tuning
 from understudy.release.facts import MethodFacts, PublicInput, Randomness
 from understudy.release.words import claim_in_words, delta_in_words, epsilon_in_words
@@ -23,7 +25,7 @@ def test_first_sentence_says_kind_epsilon_delta_and_unit(claim: Claim) -> None:
 
 def test_every_required_subject_has_its_sentence(claim: Claim) -> None:
     text = " ".join(claim_in_words(claim))
-    for words in (
+    for subject in (
         "add-or-remove one unit",
         "this release only",
         "Assumed to be public",
@@ -36,11 +38,11 @@ def test_every_required_subject_has_its_sentence(claim: Claim) -> None:
         "changed for soundness: means are divided by the declared count",
         "consistency, not honesty",
     ):
-        assert words in text
+        assert subject in text
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "words"),
+    ("epsilon", "shown"),
     [
         (1.0, "1.00"),
         (1 + 1e-12, "1.00"),
@@ -53,8 +55,13 @@ def test_every_required_subject_has_its_sentence(claim: Claim) -> None:
         (math.inf, "infinite"),
     ],
 )
-def test_epsilon_is_rounded_up_never_down(epsilon: float, words: str) -> None:
-    assert epsilon_in_words(epsilon) == words
+def test_epsilon_is_rounded_up_never_down(epsilon: float, shown: str) -> None:
+    assert epsilon_in_words(epsilon) == shown
+
+
+def test_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(words).failed == 0
+    assert doctest.testmod(words).attempted >= 3
 
 
 def test_delta_is_rounded_up() -> None:

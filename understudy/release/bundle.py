@@ -63,11 +63,12 @@ def write_release(
     if claim.records != summarise(records):
         raise UserError("the claim describes other records than those to be released.")
     require(run_refusals(claim, read_ledger(ledger)))
+    ledger_bytes = ledger.read_bytes()
     require(copy_refusals(claim, records, private))
     with new_folder(folder) as partial:
         shards = write_shards(records, partial, shard_bytes)
         _write_documents(partial, claim, title, licence, shards, records)
-        write_file(partial / layout.LEDGER, ledger.read_bytes())
+        write_file(partial / layout.LEDGER, ledger_bytes)
         manifest = manifest_bytes(file_hashes(partial))
         digest = digest_of(manifest)
         write_file(partial / MANIFEST, manifest)

@@ -65,7 +65,7 @@ class LedgerMark:
 
     @staticmethod
     def read(fields: Fields) -> LedgerMark:
-        found = LedgerMark(fields.hex64("head"), fields.whole("length"))
+        found = LedgerMark(fields.hexadecimal("head"), fields.whole("length"))
         fields.end()
         return found
 

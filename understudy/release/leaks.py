@@ -16,7 +16,9 @@ from understudy.release.manifest import SIGNATURE, is_plain, listed_files
 from understudy.release.strict_json import parse_object
 from understudy.release.tables import table_problems
 
-_PATH = re.compile(r"(?<![\w/:.])(?:/[\w.-]+/[\w.-]+|~[\w.-]*/\w|[A-Za-z]:[\\/]\w|file:/|\\\\\w)")
+_PATH = re.compile(
+    r"(?<![\w/:.])(?:/[\w.-]+/[\w.-]+|~(?:[A-Za-z_][\w.-]*)?/\w|[A-Za-z]:[\\/]\w|file:/|\\\\\w)"
+)
 _PATH_ALONE = re.compile(r"/[\w.-]+")
 _PICKLE_START = re.compile(rb"\x80[\x02-\x05]")
 _PICKLE_END = b"."

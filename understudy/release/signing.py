@@ -69,8 +69,8 @@ def check_signature(data: bytes, digest: str, key: Path | None) -> str:
     fields = Fields(parse_object(data, where), where)
     fields.one_of("format", (FORMAT,))
     fields.one_of("algorithm", (_ALGORITHM,))
-    signed, public_hex = fields.hex64("digest"), fields.hex64("public_key")
-    signature = fields.text("signature")
+    signed, public_hex = fields.hexadecimal("digest"), fields.hexadecimal("public_key")
+    signature = fields.hexadecimal("signature", 128)
     fields.end()
     if canonical_bytes(parse_object(data, where)) != data:
         raise UserError(f"{where} is not in its canonical form.")

@@ -93,10 +93,11 @@ class Fields:
     def optional_number(self, name: str) -> float | None:
         return None if self._get(name) is None else self.number(name)
 
-    def hex64(self, name: str) -> str:
+    def hexadecimal(self, name: str, digits: int = 64) -> str:
+        """Lower-case digits only, so that there is one way to write a value."""
         value = self.text(name)
-        if len(value) != 64 or set(value) - set("0123456789abcdef"):
-            self._wrong(name, "64 lower-case hexadecimal digits", value)
+        if len(value) != digits or set(value) - set("0123456789abcdef"):
+            self._wrong(name, f"{digits} lower-case hexadecimal digits", value)
         return value
 
     def one_of(self, name: str, allowed: Sequence[str]) -> str:

@@ -278,6 +278,15 @@ def test_garbage_is_a_problem_not_a_crash(signed: ReleaseInfo, name: str, conten
     assert found.verdict == "not verified"
 
 
+def test_block_reserved_beyond_the_plan_is_caught(plain: ReleaseInfo) -> None:
+    """Every commit is within the plan; the reservation before it was not."""
+    story = story_of(plain.folder)
+    reserve = next(body for _, body in story.entries if body.get("block") == 3)
+    reserve["uses"] = 50  # type: ignore[index]
+    retell(plain.folder, story.lines())
+    assert "beyond the 10 planned" in " ".join(verify(plain.folder).problems)
+
+
 @pytest.mark.parametrize(
     "body", [{}, {"block": 0}, {"block": 0, "mechanism": "votes", "uses": "many"}]
 )

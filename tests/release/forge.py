@@ -17,11 +17,10 @@ import numpy as np
 
 from understudy.data.records import Images
 from understudy.data.schema import Attribute, Schema
-from understudy.privacy.accountants import price
 from understudy.privacy.ledger import Entry
 from understudy.privacy.mechanisms import EnsembleVotes, Mechanism, NoisySum
 from understudy.privacy.plan import Budget, Plan
-from understudy.release.build import build_claim, summarise
+from understudy.release.build import build_claim, price_events, summarise
 from understudy.release.bundle import ReleaseInfo, write_release
 from understudy.release.claim import Claim, LedgerMark, Tuning
 from understudy.release.facts import MethodFacts, RunFacts
@@ -79,7 +78,7 @@ class Story:
 
 def make_plan(*mechanisms: Mechanism, epsilon: float | None = None) -> Plan:
     events = [e for m in mechanisms for e in m.events(m.uses)]
-    cost = price(events, DELTA)
+    cost = price_events(events, DELTA)
     stated = cost.epsilon if epsilon is None else epsilon
     return Plan(Budget(stated, DELTA), mechanisms, stated, cost.accountant, Plan.new_ident())
 

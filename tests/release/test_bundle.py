@@ -11,7 +11,7 @@ import yaml
 from understudy.data.records import Images
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.ledger import Ledger
-from understudy.privacy.mechanisms import NoisySum
+from understudy.privacy.mechanisms import LocalRelease, NoisySum
 from understudy.privacy.plan import Budget
 from understudy.release import bundle, files, tables
 from understudy.release.build import build_claim, current_versions, summarise
@@ -20,7 +20,7 @@ from understudy.release.claim import Claim, Tuning
 from understudy.release.facts import MethodFacts
 from understudy.release.verify import verify
 
-from .forge import DELTA, FACTS, Story, long_story, make_records, make_story, release_of
+from .forge import DELTA, FACTS, Story, long_story, make_records, make_story, planned, release_of
 
 
 def test_release_has_its_files_and_no_other(plain: ReleaseInfo) -> None:
@@ -66,6 +66,17 @@ def test_ledger_of_the_package_makes_a_release(tmp_path: Path) -> None:
     assert 0.99 <= claim.epsilon <= 1.0
     assert claim.statement[0].startswith("Differentially private: epsilon 1.00, delta 1e-05")
     assert verify(info.folder, digest=info.digest).authenticated
+
+
+def test_local_release_says_so_and_verifies(tmp_path: Path) -> None:
+    story = planned(LocalRelease("leave", 1.0, 3.0)).block(0, "leave", 1).add("close")
+    info = release_of(story, make_records(), tmp_path / "out")
+    found = verify(info.folder)
+    assert found.ok
+    assert found.claim is not None
+    assert found.claim.kind == "local"
+    assert found.claim.relation == "replace-one, per record"
+    assert found.claim.statement[0].startswith("Locally differentially private: epsilon 1.28")
 
 
 def test_same_release_twice_has_the_same_digest(tmp_path: Path) -> None:

@@ -14,6 +14,9 @@ from understudy.privacy.state import write_durably
 
 FILE = "config.yaml"
 
+NOTHING_SELECTED = "nothing"
+"""As `selected_by`: the owner declares that no setting was chosen by private records."""
+
 
 @dataclass(frozen=True)
 class RunConfig:
@@ -67,8 +70,10 @@ class RunConfig:
             raise UserError(f"--holdout must lie between 0 and 1, not {self.holdout}.")
         if self.samples is not None and self.samples < 1:
             raise UserError(f"--samples must be at least 1, not {self.samples}.")
-        if bool(self.selected_among) != bool(self.selected_by):
-            raise UserError("--selected-among and --selected-by go together.")
+        if self.selected_among and not self.selected_by:
+            raise UserError("--selected-among needs --selected-by: what was the choice made by?")
+        if self.selected_by and self.selected_by != NOTHING_SELECTED and not self.selected_among:
+            raise UserError("--selected-by needs --selected-among: what was the choice between?")
 
     def budget(self) -> Budget:
         if self.epsilon is None:

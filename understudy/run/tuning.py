@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from understudy.methods.config import ResolvedConfig
 from understudy.release.claim import Tuning
-from understudy.run.config import RunConfig
-
-NOTHING = "nothing"
-"""As `--selected-by`: the owner declares that no setting was chosen by private records."""
+from understudy.run.config import NOTHING_SELECTED, RunConfig
 
 
 def tuning_of(config: RunConfig, settings: ResolvedConfig, earlier_runs: int) -> Tuning:
@@ -16,7 +13,7 @@ def tuning_of(config: RunConfig, settings: ResolvedConfig, earlier_runs: int) ->
     Undeclared, a choice among earlier runs on the same data is possible and is said to be
     uncovered; so are settings changed by hand.
     """
-    if config.selected_by == NOTHING:
+    if config.selected_by == NOTHING_SELECTED:
         return Tuning(covered=True)
     if config.selected_among:
         return Tuning(config.selection_covered, config.selected_among, config.selected_by)

@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
 from typing import Any
 
-import yaml
-
 from understudy.errors import UserError, did_you_mean
 from understudy.methods.contract import Method
 
@@ -80,6 +78,8 @@ def find_presets(method: Method) -> Presets:
 
 def read_presets(file: Traversable) -> Presets:
     """Read a preset file; what is wrong in it is named."""
+    import yaml  # here, so that fitting a method needs no YAML reader
+
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:

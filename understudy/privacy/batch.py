@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -77,14 +78,19 @@ def make_batch(records: Records, rows: np.ndarray, device: torch.device) -> Batc
 
 def with_draws(batch: Batch, draws: Draws, noise: NoiseSource) -> Batch:
     """The batch with fresh per-row randomness from the door's own stream."""
-    device, rows = batch.features.device, len(batch)
     filled = {
-        name: noise.uniform((rows, *shape), device).float()
-        if name.startswith("uniform")
-        else noise.normal((rows, *shape), device)
+        name: _draw(name, (len(batch), *shape), noise, batch.features.device)
         for name, shape in draws.items()
     }
     return Batch(batch.features, batch.attributes, filled, batch.label)
+
+
+def _draw(
+    name: str, shape: tuple[int, ...], noise: NoiseSource, device: torch.device
+) -> torch.Tensor:
+    if name.startswith("uniform"):
+        return noise.uniform(math.prod(shape), device).float().reshape(shape)
+    return noise.normal(shape, device)
 
 
 def random_batch(like: Records, rows: int, device: torch.device) -> Batch:

@@ -90,15 +90,14 @@ class Journal:
     def release_lock(self) -> None:
         os.close(self._lock)
 
-    def outputs(self, mechanism: str) -> list[State]:
-        """Committed releases of one mechanism, in order."""
-        return [
-            load_state(self._kept(entry), "outputs")
+    def output(self, mechanism: str, index: int) -> State | None:
+        """The committed release number `index` of one mechanism, if there is one."""
+        kept = [
+            self._kept(entry)
             for entry in self._ledger.entries
-            if entry.kind == "commit"
-            and entry.body["mechanism"] == mechanism
-            and (self._kept(entry) / "outputs.json").exists()
+            if entry.kind == "commit" and entry.body["mechanism"] == mechanism
         ]
+        return load_state(kept[index], "outputs") if index < len(kept) else None
 
     def method_state(self) -> State | None:
         """The method's state of the last committed block that holds one."""

@@ -67,6 +67,7 @@ def _gradient(value: torch.Tensor, over: Sequence[torch.Tensor], retain: bool) -
 
 
 def _close(a: torch.Tensor, b: torch.Tensor) -> bool:
+    a, b = a.detach(), b.detach()
     if not (torch.isfinite(a).all() and torch.isfinite(b).all()):
         return False
     scale = max(1.0, float(b.abs().max())) if b.numel() else 1.0

@@ -19,7 +19,7 @@ import torch
 def secluded(seed: int) -> Iterator[None]:
     """Give the process's generators a door-owned seed, and restore them afterwards."""
     python, legacy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)

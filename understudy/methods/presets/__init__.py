@@ -1,0 +1,105 @@
+"""Presets: settings as data, each saying what it was tuned on.
+
+A method's presets live in `presets/<name>.yaml` beside its module (or one package up).
+The file is a list; each entry has `tuned_on` and `settings`, and may say `dataset` and
+`epsilon_at_least`. The entry without both is the default. A choice layers the default,
+then the dataset's entry, then the dataset's entry for the largest `epsilon_at_least` that
+the run reaches; the words of the last layer used go into the claim.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.resources.abc import Traversable
+from typing import Any
+
+from understudy.errors import UserError, did_you_mean
+from understudy.methods.contract import Method
+
+UNTUNED = "not tuned on any data"
+_KEYS = ("dataset", "epsilon_at_least", "tuned_on", "settings")
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Settings by name, and the data that they were chosen on."""
+
+    tuned_on: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    dataset: str | None = None
+    epsilon_at_least: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """How reports call it.
+
+        >>> Preset("x", dataset="mnist", epsilon_at_least=5.0).name
+        'mnist, epsilon 5 or more'
+        """
+        tail = f", epsilon {self.epsilon_at_least:g} or more" if self.epsilon_at_least else ""
+        return f"{self.dataset or 'default'}{tail}"
+
+
+@dataclass(frozen=True)
+class Presets:
+    """All presets of one method."""
+
+    entries: tuple[Preset, ...]
+
+    def choose(self, dataset: str | None, epsilon: float | None) -> Preset:
+        """The layered preset for a dataset (by catalog name) and a budget."""
+        reached = 0.0 if epsilon is None else epsilon
+        layers = [
+            p
+            for p in self.entries
+            if p.dataset in (None, dataset) and p.epsilon_at_least <= reached
+        ]
+        layers.sort(key=lambda p: (p.dataset is not None, p.epsilon_at_least))
+        merged: dict[str, Any] = {}
+        for layer in layers:
+            merged.update(layer.settings)
+        last = layers[-1] if layers else Preset(UNTUNED)
+        return Preset(last.tuned_on, merged, last.dataset, last.epsilon_at_least)
+
+
+def find_presets(method: Method) -> Presets:
+    """The presets that ship with a method; a method may have none."""
+    package = type(method).__module__.rpartition(".")[0]
+    file_name = f"{method.info.name}.yaml"
+    while package:
+        file = importlib.resources.files(package).joinpath("presets", file_name)
+        if file.is_file():
+            return read_presets(file)
+        package = package.rpartition(".")[0]
+    return Presets(())
+
+
+def read_presets(file: Traversable) -> Presets:
+    """Read a preset file; what is wrong in it is named."""
+    import yaml  # here, so that fitting a method needs no YAML reader
+
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise UserError(f"preset file {file.name} is not readable YAML: {error}.") from error
+    if not isinstance(content, list):
+        raise UserError(f"preset file {file.name} must hold a list of presets.")
+    return Presets(tuple(_preset(file.name, entry) for entry in content))
+
+
+def _preset(file_name: str, entry: Any) -> Preset:
+    if not isinstance(entry, dict) or not isinstance(entry.get("settings", {}), dict):
+        raise UserError(f"preset file {file_name}: each preset is a mapping with `settings`.")
+    for key in entry:
+        if key not in _KEYS:
+            raise UserError(f"preset file {file_name}: no key {key!r}; {did_you_mean(key, _KEYS)}")
+    if not entry.get("tuned_on"):
+        raise UserError(f"preset file {file_name}: a preset must say `tuned_on`, in words.")
+    return Preset(
+        tuned_on=str(entry["tuned_on"]),
+        settings=dict(entry.get("settings", {})),
+        dataset=entry.get("dataset"),
+        epsilon_at_least=float(entry.get("epsilon_at_least", 0.0)),
+    )

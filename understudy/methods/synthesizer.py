@@ -1,0 +1,106 @@
+"""A fitted conditional generator that makes records, and survives on disk."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load as tensors_from_bytes
+from safetensors.torch import save as tensors_to_bytes
+from torch import nn
+from torch.nn import functional as F
+
+from understudy.data.records import Images, Records
+from understudy.data.schema import Schema
+from understudy.errors import UserError
+from understudy.nets.generators import GeneratorSpec
+from understudy.nets.seeding import built, stream
+from understudy.privacy.state import sync_folder, write_durably
+
+FORMAT = "understudy-generator/1"
+_WEIGHTS, _DESCRIPTION = "generator.safetensors", "synthesizer.json"
+_ROWS_AT_ONCE = 2000
+
+
+class GeneratorSynthesizer:
+    """Images with labels from a generator network.
+
+    Guarantee: sampling reads the generator's weights and the seed, nothing else, so it
+    costs no privacy. The same `n`, `labels` and `seed` give the same records.
+    """
+
+    def __init__(self, spec: GeneratorSpec, generator: nn.Module, schema: Schema) -> None:
+        label = schema.label_attribute
+        self.spec = spec
+        self.schema = Schema((label,), label=label.name)
+        self._generator = generator.eval()
+
+    def sample(self, n: int, labels: Any | None = None, seed: int = 0) -> Records:
+        """`n` records; without `labels` all classes come equally often, in random order."""
+        if n < 0:
+            raise UserError(f"the number of samples must be at least 0, not {n}.")
+        codes = self._uniform(n, seed) if labels is None else self._given(n, labels)
+        label = self.schema.label_attribute.name
+        return Images(self._images(codes, seed), {label: codes.numpy()}, self.schema)
+
+    def save(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        weights = {k: v.detach().cpu().contiguous() for k, v in self._generator.state_dict().items()}
+        description = {
+            "format": FORMAT,
+            "generator": self.spec.to_json(),
+            "schema": self.schema.to_json(),
+        }
+        _replace(folder / _WEIGHTS, tensors_to_bytes(weights))
+        text = json.dumps(description, indent=1, sort_keys=True)
+        _replace(folder / _DESCRIPTION, text.encode())
+        sync_folder(folder)
+
+    @classmethod
+    def load(cls, folder: Path) -> GeneratorSynthesizer:
+        path = folder / _DESCRIPTION
+        if not path.is_file():
+            raise UserError(f"{folder} holds no synthesizer; {_DESCRIPTION} is missing.")
+        description = json.loads(path.read_text(encoding="utf-8"))
+        if description.get("format") != FORMAT:
+            raise UserError(f"{path} has format {description.get('format')!r}, not {FORMAT!r}.")
+        spec = GeneratorSpec.from_json(description["generator"])
+        generator = built(spec.build, 0, "replaced by the saved weights")
+        generator.load_state_dict(tensors_from_bytes((folder / _WEIGHTS).read_bytes()))
+        return cls(spec, generator, Schema.from_json(description["schema"]))
+
+    @torch.no_grad()
+    def _images(self, codes: torch.Tensor, seed: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        device = next(self._generator.parameters()).device
+        latents = stream(seed, "latents")
+        images = np.empty((len(codes), *self.spec.shape), dtype=np.uint8)
+        for start in range(0, len(codes), _ROWS_AT_ONCE):
+            some = codes[start : start + _ROWS_AT_ONCE]
+            values = torch.randn(len(some), self.spec.latent, generator=latents)
+            classes = F.one_hot(some, self.spec.classes).float()
+            made = self._generator(values.to(device), classes.to(device))
+            images[start : start + len(some)] = made.mul(255).round().byte().cpu().numpy()
+        return images
+
+    def _uniform(self, n: int, seed: int) -> torch.Tensor:
+        order = torch.randperm(n, generator=stream(seed, "labels"))
+        return order % self.spec.classes
+
+    def _given(self, n: int, labels: Any) -> torch.Tensor:
+        codes = np.asarray(labels)
+        if codes.shape != (n,) or not np.issubdtype(codes.dtype, np.integer):
+            raise UserError(f"labels must be {n} whole numbers, one code per sample.")
+        if n and not (codes.min() >= 0 and codes.max() < self.spec.classes):
+            raise UserError(f"labels must be codes from 0 to {self.spec.classes - 1}.")
+        return torch.from_numpy(codes.astype(np.int64))
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    part = path.with_name(f".{path.name}.part")
+    write_durably(part, content)
+    os.replace(part, path)

@@ -59,7 +59,9 @@ class Config:
         high=0.5,
     )
     generator: str = setting(
-        "spline", "network: spline (smooth, cheap) or merf (the paper's)", choices=("spline", "merf")
+        "spline",
+        "network: spline (smooth, cheap) or merf (the paper's)",
+        choices=("spline", "merf"),
     )
     latent: int = setting(16, "random values per image", low=1)
     width: int = setting(512, "size of the generator's dense layers", low=8)
@@ -153,9 +155,7 @@ class DPMerf:
         return GeneratorSynthesizer(spec, generator, private.schema)
 
 
-def make_features(
-    config: Config, shape: Shape, seed: int, device: torch.device
-) -> FourierFeatures:
+def make_features(config: Config, shape: Shape, seed: int, device: torch.device) -> FourierFeatures:
     """The feature map, from the public seed: the same at every start of a run."""
     generator = stream(seed, "frequencies")
     count = max(1, config.features // 2)

@@ -49,7 +49,9 @@ class GeneratorSynthesizer:
 
     def save(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        weights = {k: v.detach().cpu().contiguous() for k, v in self._generator.state_dict().items()}
+        weights = {
+            k: v.detach().cpu().contiguous() for k, v in self._generator.state_dict().items()
+        }
         description = {
             "format": FORMAT,
             "generator": self.spec.to_json(),

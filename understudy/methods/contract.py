@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 from understudy.data.records import Records
 from understudy.data.schema import Schema
 from understudy.privacy.plan import Plan, Spend
+from understudy.privacy.state import State
 from understudy.progress import Progress
 
 if TYPE_CHECKING:
@@ -54,14 +55,6 @@ class Facts:
     @property
     def classes(self) -> int:
         return len(self.schema.classes)
-
-
-@dataclass(frozen=True)
-class State:
-    """What a method needs to go on after a restart: tensors and plain JSON values."""
-
-    tensors: Mapping[str, torch.Tensor] = field(default_factory=dict)
-    values: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Context(Protocol):

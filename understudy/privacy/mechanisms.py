@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from understudy.errors import UserError
-from understudy.privacy.events import Event, Gaussian, NonPrivate, PoissonGaussian
+from understudy.privacy.events import Event, Gaussian, LocalGaussian, NonPrivate, PoissonGaussian
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class NoisySum:
         return 1
 
     def events(self, uses: int) -> tuple[Event, ...]:
-        return (Gaussian(self.sigma, uses),)
+        return (Gaussian(self.sigma, uses),) if uses else ()
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class NoisyHistogram:
         return 1
 
     def events(self, uses: int) -> tuple[Event, ...]:
-        return (Gaussian(self.sigma, uses),)
+        return (Gaussian(self.sigma, uses),) if uses else ()
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class DPSGD:
         return self.steps
 
     def events(self, uses: int) -> tuple[Event, ...]:
-        return (PoissonGaussian(self.sigma, self.rate, uses),)
+        return (PoissonGaussian(self.sigma, self.rate, uses),) if uses else ()
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class EnsembleVotes:
         return self.queries
 
     def events(self, uses: int) -> tuple[Event, ...]:
-        return (Gaussian(self.sigma, uses),)
+        return (Gaussian(self.sigma, uses),) if uses else ()
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,29 @@ class EnsembleGradients:
         return self.queries
 
     def events(self, uses: int) -> tuple[Event, ...]:
-        return (Gaussian(self.sigma, uses),)
+        return (Gaussian(self.sigma, uses),) if uses else ()
+
+
+@dataclass(frozen=True)
+class LocalRelease:
+    """Every record leaves once, clipped to L2 norm `radius`, with its own Gaussian noise.
+
+    Guarantee, per record under replace-one: sensitivity `2 * radius`, noise of standard
+    deviation `sigma * 2 * radius`. Event: one local Gaussian with multiplier `sigma`.
+    """
+
+    kind: ClassVar[str] = "local-release"
+    name: str
+    radius: float
+    sigma: float
+    part: str = "train"
+
+    @property
+    def uses(self) -> int:
+        return 1
+
+    def events(self, uses: int) -> tuple[Event, ...]:
+        return (LocalGaussian(self.sigma, uses),) if uses else ()
 
 
 @dataclass(frozen=True)
@@ -157,10 +179,21 @@ class Reveal:
         return (NonPrivate(self.reason),) if uses else ()
 
 
-Mechanism = NoisySum | NoisyHistogram | DPSGD | EnsembleVotes | EnsembleGradients | Reveal
+Mechanism = (
+    NoisySum | NoisyHistogram | DPSGD | EnsembleVotes | EnsembleGradients | LocalRelease | Reveal
+)
 
 _KINDS: Mapping[str, type[Any]] = {
-    m.kind: m for m in (NoisySum, NoisyHistogram, DPSGD, EnsembleVotes, EnsembleGradients, Reveal)
+    m.kind: m
+    for m in (
+        NoisySum,
+        NoisyHistogram,
+        DPSGD,
+        EnsembleVotes,
+        EnsembleGradients,
+        LocalRelease,
+        Reveal,
+    )
 }
 
 
@@ -184,7 +217,7 @@ def mechanism_from_json(data: Mapping[str, Any]) -> Mechanism:
 
 def check_mechanism(mechanism: Mechanism) -> None:
     """Refuse numbers for which the stated guarantee would be void."""
-    for field in ("sigma", "clip", "rate"):
+    for field in ("sigma", "clip", "rate", "radius"):
         value = getattr(mechanism, field, 1.0)
         if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
             raise UserError(

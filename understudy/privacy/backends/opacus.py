@@ -1,0 +1,63 @@
+"""Per-record gradients by Opacus's hooks on each layer."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from understudy.privacy.backends.base import Loss, trainable
+from understudy.privacy.batch import Batch
+
+
+class OpacusBackend:
+    """Hooks live on twins that share the parameters' memory, so the caller's own
+    backward passes through its models never meet them."""
+
+    name = "opacus"
+
+    def __init__(self, models: Sequence[nn.Module]) -> None:
+        from opacus import GradSampleModule
+
+        self._parameters = trainable(models)
+        twins = [copy.deepcopy(model) for model in models]
+        self._twin_parameters = trainable(twins)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._modules: list[Any] = [
+                GradSampleModule(twin, loss_reduction="sum", strict=True) for twin in twins
+            ]
+
+    def per_record(
+        self, loss: Loss, batch: Batch, multiplicity: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        self._share_memory()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*non-full backward hook.*")
+            warnings.filterwarnings("ignore", message="Full backward hook is firing.*")
+            values = loss(self._modules, batch)
+            values.sum().backward()  # type: ignore[no-untyped-call]
+        rows = len(batch)
+        flat = torch.cat([self._take(p, rows) for p in self._twin_parameters], dim=1)
+        records = rows // multiplicity
+        if multiplicity > 1:
+            flat = flat.reshape(records, multiplicity, -1).mean(dim=1)
+        return values.detach().reshape(records, multiplicity).mean(dim=1).float(), flat
+
+    def _share_memory(self) -> None:
+        for own, twin in zip(self._parameters, self._twin_parameters, strict=True):
+            twin.data = own.data
+
+    def _take(self, parameter: nn.Parameter, rows: int) -> torch.Tensor:
+        sample = getattr(parameter, "grad_sample", None)
+        parameter.grad_sample = None  # type: ignore[attr-defined]
+        parameter.grad = None
+        if sample is None:
+            return parameter.new_zeros(rows, parameter.numel(), dtype=torch.float32)
+        if isinstance(sample, list):
+            sample = torch.stack(sample).sum(dim=0)
+        return sample.detach().reshape(rows, -1).float()

@@ -1,0 +1,110 @@
+"""What a callback sees of private records: a few rows at a time, as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from understudy.data.records import Records
+
+if TYPE_CHECKING:
+    from understudy.privacy.noise import NoiseSource
+
+Draws = Mapping[str, tuple[int, ...]]
+"""Per-row randomness a callback asks for: name -> shape. Names beginning with `uniform`
+are uniform on [0, 1); all others are standard normal."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows of records. Images arrive as float32 in [0, 1], latents as they are.
+
+    `draws` is the only randomness that a callback may use: it belongs to its row, so a
+    row means the same alone and in company.
+    """
+
+    features: torch.Tensor
+    attributes: Mapping[str, torch.Tensor]
+    draws: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    label: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    @property
+    def labels(self) -> torch.Tensor:
+        """Codes `[rows]` of the label, or probabilities `[rows, classes]`."""
+        if self.label is None:
+            raise KeyError("these records have no label")
+        return self.attributes[self.label]
+
+    def row(self, index: int) -> Batch:
+        """One row, as a batch of one."""
+        one = slice(index, index + 1)
+        return Batch(
+            self.features[one],
+            {k: v[one] for k, v in self.attributes.items()},
+            {k: v[one] for k, v in self.draws.items()},
+            self.label,
+        )
+
+    def repeat(self, times: int) -> Batch:
+        """Every row `times` times in a row, without draws."""
+        return Batch(
+            self.features.repeat_interleave(times, dim=0),
+            {k: v.repeat_interleave(times, dim=0) for k, v in self.attributes.items()},
+            {},
+            self.label,
+        )
+
+
+def make_batch(records: Records, rows: np.ndarray, device: torch.device) -> Batch:
+    """Copy these records out as tensors."""
+    features = torch.from_numpy(np.ascontiguousarray(records.features[rows])).to(device)
+    if records.is_images:
+        features = features.float().div_(255.0)
+    columns = {
+        name: torch.from_numpy(np.ascontiguousarray(column[rows])).to(device)
+        for name, column in records.attributes.items()
+    }
+    columns = {k: v.long() if v.ndim == 1 else v.float() for k, v in columns.items()}
+    return Batch(features, columns, {}, records.schema.label)
+
+
+def with_draws(batch: Batch, draws: Draws, noise: NoiseSource) -> Batch:
+    """The batch with fresh per-row randomness from the door's own stream."""
+    filled = {
+        name: _draw(name, (len(batch), *shape), noise, batch.features.device)
+        for name, shape in draws.items()
+    }
+    return Batch(batch.features, batch.attributes, filled, batch.label)
+
+
+def _draw(
+    name: str, shape: tuple[int, ...], noise: NoiseSource, device: torch.device
+) -> torch.Tensor:
+    if name.startswith("uniform"):
+        return noise.uniform(shape, device, torch.float32)
+    return noise.normal(shape, device)
+
+
+def random_batch(like: Records, rows: int, device: torch.device) -> Batch:
+    """Random rows of the same form as `like`; nothing of `like` itself is in them.
+
+    For trials before first use: checking callbacks and timing backends.
+    """
+    generator = torch.Generator().manual_seed(rows)
+    features = torch.rand((rows, *like.shape), generator=generator)
+    columns = {}
+    for attribute in like.schema.attributes:
+        classes = len(attribute.classes)
+        codes = torch.randint(classes, (rows,), generator=generator)
+        soft = like.attributes[attribute.name].ndim == 2
+        columns[attribute.name] = (
+            torch.softmax(torch.randn(rows, classes, generator=generator), 1) if soft else codes
+        ).to(device)
+    return Batch(features.to(device), columns, {}, like.schema.label)

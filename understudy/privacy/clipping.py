@@ -1,0 +1,116 @@
+"""The clipped sum: the one place where a unit's influence is bounded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from understudy.privacy.units import Rows
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Vectors of length `blocks * d` that are zero outside one block of length d each.
+
+    What a class-conditional feature is: `values[i]` stands in block `block[i]`. Saves
+    building the zeros.
+    """
+
+    values: torch.Tensor
+    block: torch.Tensor
+    blocks: int
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.values), self.blocks * self.values.shape[1]
+
+    def dense(self) -> torch.Tensor:
+        rows, width = self.values.shape
+        full = self.values.new_zeros(rows, self.blocks, width)
+        full[torch.arange(rows, device=full.device), self.block] = self.values
+        return full.reshape(rows, -1)
+
+
+class ClippedSum:
+    """The sum over units of their vectors, each clipped to L2 norm at most `clip`.
+
+    Guarantee: a unit's vector is the sum of its rows' vectors. What is added for a unit
+    has float32 norm at most `clip * (1 + 1e-6)`, whatever the rows hold: a unit with a
+    non-finite vector adds zero, and so does a padding row. Adding or removing one unit
+    therefore moves the sum by at most `clip`.
+
+    Rows come in chunks with the rows of one unit together; a unit may go on in the next
+    chunk. Padding rows have unit -1 and stand last.
+    """
+
+    def __init__(self, clip: float, width: int, device: torch.device, single: bool) -> None:
+        self._clip = clip
+        self._single = single
+        self._total = torch.zeros(width, dtype=torch.float64, device=device)
+        self._carry: torch.Tensor | None = None
+        self._carry_unit = -1
+        self.units = 0
+        self._clipped = torch.zeros((), dtype=torch.int64, device=device)
+
+    @property
+    def clipped(self) -> int:
+        """How many units were longer than the clip: the owner's figure, never released."""
+        return int(self._clipped)
+
+    def add(self, vectors: torch.Tensor | Blocks, units: Rows) -> None:
+        """Take one chunk: `vectors` [rows, width] and the unit of each row."""
+        real = int((units >= 0).sum())
+        if not real:
+            return
+        if isinstance(vectors, Blocks):
+            if self._single:
+                self._add_blocks(vectors, real)
+                return
+            vectors = vectors.dense()
+        rows = vectors[:real].float()
+        if self._single:
+            self._add_units(rows)
+        else:
+            self._add_grouped(rows, torch.from_numpy(units[:real]).to(rows.device))
+
+    def finish(self) -> torch.Tensor:
+        """The sum, as float64 [width]."""
+        if self._carry is not None:
+            self._add_units(self._carry.unsqueeze(0))
+            self._carry = None
+        return self._total
+
+    def _add_grouped(self, rows: torch.Tensor, units: torch.Tensor) -> None:
+        names, slots = torch.unique_consecutive(units, return_inverse=True)
+        sums = torch.zeros(len(names), rows.shape[1], device=rows.device)
+        sums.index_add_(0, slots, rows)
+        if self._carry is not None:
+            if int(names[0]) == self._carry_unit:
+                sums[0] += self._carry
+            else:
+                self._add_units(self._carry.unsqueeze(0))
+        self._carry, self._carry_unit = sums[-1].clone(), int(names[-1])
+        if len(names) > 1:
+            self._add_units(sums[:-1])
+
+    def _add_units(self, vectors: torch.Tensor) -> None:
+        self._total += self._bounded(vectors).sum(dim=0)
+
+    def _add_blocks(self, vectors: Blocks, real: int) -> None:
+        bounded = self._bounded(vectors.values[:real].float())
+        by_block = torch.zeros(vectors.blocks, bounded.shape[1], device=bounded.device)
+        by_block.index_add_(0, vectors.block[:real], bounded)
+        self._total += by_block.reshape(-1)
+
+    def _bounded(self, vectors: torch.Tensor) -> torch.Tensor:
+        norms = torch.linalg.vector_norm(vectors, dim=1, dtype=torch.float64)
+        factors = (self._clip / norms).clamp(max=1.0)
+        finite = torch.isfinite(norms)
+        self.units += len(vectors)
+        self._clipped += (norms > self._clip).sum()
+        scaled = vectors * torch.where(finite, factors, 0.0).float().unsqueeze(1)
+        return torch.where(finite.unsqueeze(1), scaled, 0.0)

@@ -1,0 +1,41 @@
+"""Ctrl-C at a good moment: while noise is out and not yet recorded, it waits."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType
+from typing import Any
+
+
+class DeferredInterrupt:
+    """Holds back the first SIGINT until `raise_if_pending`; a second one comes through.
+
+    Works in the main thread; elsewhere signals never arrive, and it does nothing.
+    """
+
+    def __init__(self) -> None:
+        self.pending = False
+        self._before: Any = None
+        self._active = False
+
+    def begin(self) -> None:
+        if self._active or threading.current_thread() is not threading.main_thread():
+            return
+        self._before = signal.signal(signal.SIGINT, self._hold)
+        self._active = True
+
+    def end(self) -> None:
+        if self._active:
+            signal.signal(signal.SIGINT, self._before)
+            self._active = False
+
+    def raise_if_pending(self) -> None:
+        if self.pending:
+            self.pending = False
+            raise KeyboardInterrupt
+
+    def _hold(self, number: int, frame: FrameType | None) -> None:
+        if self.pending and callable(self._before):
+            self._before(number, frame)
+        self.pending = True

@@ -1,0 +1,42 @@
+"""Figures that only the owner may see: losses, realised batch sizes, clip fractions.
+
+They are computed from private records without noise, so they go to one file on the
+owner's machine. Only the door writes it; methods get no path to it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+
+class OwnerLog:
+    """Collects rows while a block is open; they reach the file when it is committed."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._pending: list[str] = []
+
+    def note(self, row: Mapping[str, float | int | str]) -> None:
+        if self._path is not None:
+            self._pending.append(json.dumps(dict(row), sort_keys=True))
+
+    def keep(self) -> None:
+        """Write what the committed block noted."""
+        if self._path is None or not self._pending:
+            return
+        handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(handle, "a") as file:
+            file.write("\n".join(self._pending) + "\n")
+        self._pending.clear()
+
+    def drop(self) -> None:
+        self._pending.clear()
+
+
+def read_owner_log(path: Path) -> Iterator[dict[str, float | int | str]]:
+    if path.exists():
+        for line in path.read_text().splitlines():
+            yield json.loads(line)

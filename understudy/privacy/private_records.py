@@ -1,0 +1,239 @@
+"""The handle that a method holds: declared facts, and private mechanisms as operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+import numpy as np
+import torch
+
+from understudy.data.records import Records
+from understudy.data.schema import Schema
+from understudy.errors import PrivacyError, UserError
+from understudy.privacy.batch import Batch, make_batch, random_batch
+from understudy.privacy.clipping import Blocks, ClippedSum
+from understudy.privacy.ensemble import Ensemble, Train, make_shards
+from understudy.privacy.local import LocalNoise
+from understudy.privacy.mechanisms import (
+    DPSGD,
+    LocalRelease,
+    Mechanism,
+    NoisyHistogram,
+    NoisySum,
+    Reveal,
+)
+from understudy.privacy.plan import Plan
+from understudy.privacy.rowwise import check_rows
+from understudy.privacy.seclusion import secluded
+from understudy.privacy.sgd import DPSGDSession
+from understudy.privacy.speed import Speed
+from understudy.privacy.units import Rows, UnitIndex
+
+if TYPE_CHECKING:
+    from understudy.privacy.door import Door
+
+M = TypeVar("M", bound=Mechanism)
+Vectors = torch.Tensor | Blocks
+_ROWS_AT_ONCE = 256
+
+
+class PrivateRecords:
+    """Records behind the door.
+
+    What can be read here is declared and public: `schema`, `shape`, and `count`, the
+    declared number of units (never the realised one). Records leave only as the outputs
+    of the mechanisms below, each of which must stand unspent in the run's plan.
+    """
+
+    def __init__(self, door: Door, part: str, records: Records, count: int) -> None:
+        self._door = door
+        self._records = records
+        self._units = UnitIndex(records)
+        self.part = part
+        self.count = count
+
+    @property
+    def schema(self) -> Schema:
+        return self._records.schema
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._records.shape
+
+    def __len__(self) -> NoReturn:
+        raise PrivacyError("the realised number of records is private; use .count.")
+
+    def __iter__(self) -> NoReturn:
+        raise PrivacyError("records stay behind the door; use a mechanism, or reveal(reason).")
+
+    def __reduce__(self) -> NoReturn:
+        raise PrivacyError("a handle to private records cannot be copied or saved.")
+
+    def map(self, fn: Callable[[torch.Tensor], torch.Tensor]) -> PrivateRecords:
+        """The same records with `fn` applied to each one's features, still behind the door.
+
+        Guarantee: free, because a record's new features depend on that record alone; an
+        `fn` that treats rows together is refused. No event.
+        """
+
+        def mapped(batch: Batch) -> torch.Tensor:
+            with torch.no_grad():
+                return fn(batch.features)
+
+        with self._door.breaking():
+            chunks = [
+                _dense_rows(v)[:real].float().cpu().numpy()
+                for v, _, real in self._apply(mapped, "map")
+            ]
+        features = np.concatenate(chunks) if chunks else np.zeros((0, *self.shape), np.float32)
+        order = np.argsort(self._units.rows(np.arange(len(self._units)))[0])
+        return PrivateRecords(
+            self._door, self.part, replace(self._records, features=features[order]), self.count
+        )
+
+    def noisy_sum(
+        self, vector_of: Callable[[Batch], Vectors], clip: float, sigma: float
+    ) -> torch.Tensor:
+        """The sum of one vector per unit, with Gaussian noise; float32 on the CPU.
+
+        Guarantee: releases the sum over units of `vector_of` (summed over a unit's
+        records, clipped to L2 norm `clip`), plus noise of standard deviation
+        `sigma * clip`. Sensitivity `clip` under adding or removing one unit. Event: one
+        Gaussian with multiplier `sigma`.
+        """
+        mechanism = self._planned(NoisySum, clip=clip, sigma=sigma)
+        return self._door.release(
+            mechanism, 1, lambda: self._clipped_sum(vector_of, clip), sigma * clip
+        )
+
+    def noisy_histogram(
+        self, bin_of: Callable[[Batch], torch.Tensor], bins: int, sigma: float
+    ) -> torch.Tensor:
+        """Counts over `bins` bins, with Gaussian noise; float32 on the CPU.
+
+        Guarantee: each record counts in the bin `bin_of` gives it; a unit's counts are
+        scaled to L2 norm at most 1, the sensitivity under adding or removing one unit.
+        Noise of standard deviation `sigma`. Event: one Gaussian with multiplier `sigma`.
+        """
+        mechanism = self._planned(NoisyHistogram, bins=bins, sigma=sigma)
+
+        def one_hot(batch: Batch) -> Blocks:
+            chosen = bin_of(batch).long().clamp(0, bins - 1)
+            return Blocks(torch.ones(len(batch), 1, device=chosen.device), chosen, bins)
+
+        return self._door.release(mechanism, 1, lambda: self._clipped_sum(one_hot, 1.0), sigma)
+
+    def dp_sgd(
+        self, plan: Plan, speed: Speed | None = None, name: str | None = None
+    ) -> DPSGDSession:
+        """A session of DP-SGD steps as planned; see `DPSGDSession.step` for the guarantee."""
+        if plan.ident != self._door.plan.ident:
+            raise PrivacyError("this plan is not the run's plan; use the plan given to fit.")
+        mechanism = self._planned(DPSGD, **({"name": name} if name else {}))
+        return DPSGDSession(
+            self._door, mechanism, speed or Speed(), self._records, self._units, self.count
+        )
+
+    def ensemble(self, shards: int, train: Train) -> Ensemble:
+        """Models trained on disjoint shards, sealed; only noisy answers come out.
+
+        Guarantee: a unit's shard depends on a keyed hash of the unit alone, so adding or
+        removing one unit changes one shard. Training itself costs nothing: no model and
+        no output of `train` leaves. Each answer is an event of its own.
+        """
+        parts = make_shards(self._records, shards, self._door.shard_key)
+        return Ensemble(self._door, self.part, parts, train)
+
+    def transform(self, fn: Callable[[Records], Records], reason: str) -> Records:
+        """Records leave through `fn`.
+
+        Guarantee: none, and the event is non-private, unless `fn` is one of privacy's own
+        local mechanisms (`LocalNoise`), which draws its own noise; then the event is that
+        mechanism's, per record under replace-one.
+        """
+        if not isinstance(fn, LocalNoise):
+            return fn(self.reveal(reason))
+        mechanism = self._planned(LocalRelease, radius=fn.radius, sigma=fn.sigma)
+        features = self._door.release(
+            mechanism, 1, lambda: fn.clipped(self._records), 2 * fn.radius * fn.sigma
+        )
+        return Records(features.numpy(), {}, Schema(()))
+
+    def reveal(self, reason: str) -> Records:
+        """The raw records. Guarantee: none; the plan must say so and the claim will."""
+        if not reason.strip():
+            raise UserError("reveal needs a reason that the claim can state.")
+        planned = [
+            m for m in self._door.plan.mechanisms if isinstance(m, Reveal) and m.part == self.part
+        ]
+        if not planned:
+            raise PrivacyError(
+                "the plan reveals nothing; a method that needs raw records plans a Reveal "
+                "under Budget.empirical()."
+            )
+        self._door.reveal(planned[0])
+        return self._records
+
+    def _clipped_sum(self, vector_of: Callable[[Batch], Vectors], clip: float) -> torch.Tensor:
+        total: ClippedSum | None = None
+        for vectors, owners, _ in self._apply(vector_of, "vector_of"):
+            if total is None:
+                total = ClippedSum(clip, vectors.shape[1], self._door.device, self._units.single)
+            total.add(vectors, owners)
+        if total is None:
+            width = vector_of(random_batch(self._records, 1, self._door.device)).shape[1]
+            total = ClippedSum(clip, width, self._door.device, True)
+        return total.finish()
+
+    def _apply(
+        self, fn: Callable[[Batch], Vectors], what: str
+    ) -> Iterator[tuple[Vectors, Rows, int]]:
+        """`fn` over all records in padded chunks: output, unit of each row, real rows."""
+        door = self._door
+        with secluded(door.noise.callback_stream_seed()), torch.no_grad():
+            check_rows(_dense(fn), random_batch(self._records, 3, door.device), what)
+        rows, owners = self._units.rows(np.arange(len(self._units)))
+        with door.progress.task("reading private records", len(rows)) as bar:
+            for start in range(0, len(rows), _ROWS_AT_ONCE):
+                part, own = (
+                    rows[start : start + _ROWS_AT_ONCE],
+                    owners[start : start + _ROWS_AT_ONCE],
+                )
+                real = len(part)
+                part = np.concatenate([part, np.repeat(part[:1], _ROWS_AT_ONCE - real)])
+                own = np.concatenate([own, np.full(_ROWS_AT_ONCE - real, -1)])
+                with secluded(door.noise.callback_stream_seed()), torch.no_grad():
+                    output = fn(make_batch(self._records, part, door.device))
+                yield output, own, real
+                bar.advance(real)
+
+    def _planned(self, kind: type[M], **fields: object) -> M:
+        """The mechanism of this kind and part in the plan, with exactly these numbers."""
+        fitting = [
+            m
+            for m in self._door.plan.mechanisms
+            if isinstance(m, kind)
+            and m.part == self.part
+            and all(getattr(m, field) == value for field, value in fields.items())
+        ]
+        unspent = [m for m in fitting if self._door.wants(m)]
+        if not unspent:
+            asked = ", ".join(f"{k}={v}" for k, v in fields.items())
+            raise PrivacyError(
+                f"the plan holds no unspent {kind.kind}({asked}) on part {self.part!r}; "
+                "say it in spend() first."
+            )
+        return unspent[0]
+
+
+def _dense(fn: Callable[[Batch], Vectors]) -> Callable[[Batch], torch.Tensor]:
+    def dense(batch: Batch) -> torch.Tensor:
+        return _dense_rows(fn(batch))
+
+    return dense
+
+
+def _dense_rows(vectors: Vectors) -> torch.Tensor:
+    return vectors.dense() if isinstance(vectors, Blocks) else vectors

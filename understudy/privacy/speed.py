@@ -1,0 +1,45 @@
+"""Speed settings: how DP-SGD is computed. None of them can change what it guarantees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from understudy.errors import UserError
+
+BACKENDS = ("auto", "vmap", "opacus")
+PRECISIONS = ("float32", "bfloat16")
+_MEMORY = 2**28
+
+
+@dataclass(frozen=True)
+class Speed:
+    """micro_batch: rows computed at once (0: as many as fit in about 256 MB of gradients).
+    backend: how per-record gradients are computed; `auto` tries each on random data.
+    precision: of the forward and backward pass; clipping and noise are always float32 up.
+    block_steps: how many steps are kept together when the run is saved.
+    """
+
+    micro_batch: int = 0
+    backend: str = "auto"
+    precision: str = "float32"
+    block_steps: int = 50
+
+    def __post_init__(self) -> None:
+        if self.backend not in BACKENDS:
+            raise UserError(f"backend must be one of {', '.join(BACKENDS)}, not {self.backend!r}.")
+        if self.precision not in PRECISIONS:
+            raise UserError(
+                f"precision must be one of {', '.join(PRECISIONS)}, not {self.precision!r}."
+            )
+        if self.micro_batch < 0 or self.block_steps < 1:
+            raise UserError("micro_batch must be at least 0 and block_steps at least 1.")
+
+    def records_at_once(self, width: int, multiplicity: int, expected: float) -> int:
+        """Records per micro-batch for gradients of this width.
+
+        Depends on declared figures only, never on how many records a step drew.
+        """
+        if self.micro_batch:
+            return max(1, self.micro_batch // multiplicity)
+        fitting = max(1, _MEMORY // (4 * width * multiplicity))
+        return int(min(fitting, 1024, max(1, round(expected))))

@@ -1,0 +1,56 @@
+"""State that survives a restart: tensors as safetensors, plain values as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class State:
+    """What is needed to go on after a restart. Never holds a generator's state."""
+
+    tensors: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+def save_state(folder: Path, name: str, state: State) -> None:
+    """Write `name.safetensors` and `name.json` into `folder`, flushed to the disk."""
+    from safetensors.torch import save
+
+    tensors = {k: t.detach().cpu().contiguous().clone() for k, t in state.tensors.items()}
+    write_durably(folder / f"{name}.safetensors", save(tensors))
+    write_durably(folder / f"{name}.json", json.dumps(dict(state.values), sort_keys=True).encode())
+
+
+def load_state(folder: Path, name: str) -> State:
+    from safetensors.torch import load
+
+    return State(
+        tensors=load((folder / f"{name}.safetensors").read_bytes()),
+        values=json.loads((folder / f"{name}.json").read_text()),
+    )
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Write a file and wait until the disk has it."""
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the disk has a folder's entries (a rename, say)."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from evaluation_cases import SCHEMA
 
+from tests.evaluate.evaluation_cases import SCHEMA
 from understudy.data.records import Records
 from understudy.evaluate.protocol import Protocol, load_protocol
 

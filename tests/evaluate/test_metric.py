@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from evaluation_cases import make_case
 
+from tests.evaluate.evaluation_cases import make_case
 from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.evaluate.case import Case

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from evaluation_cases import SCHEMA
 
+from tests.evaluate.evaluation_cases import SCHEMA
 from understudy.data.records import Records
 from understudy.data.schema import Attribute, Schema
 from understudy.errors import UserError

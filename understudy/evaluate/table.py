@@ -13,11 +13,12 @@ def render_table(evaluation: Evaluation) -> str:
     """One line for each row, failures with their reason, and the protocol below."""
     cells = [_HEADINGS, *(_cells(row) for row in evaluation.rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(_HEADINGS))]
-    lines = [_line(line, widths) for line in cells]
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    for position, row in enumerate(evaluation.rows, start=2):
+    lines = [_line(_HEADINGS, widths), _line(["-" * width for width in widths], widths)]
+    for row in evaluation.rows:
+        shown = _cells(row)
         if row.status == "failed":
-            lines[position] = f"{_line(_cells(row)[:2], widths)}  failed: {row.reason}"
+            shown = (*shown[:2], f"failed: {row.reason}")
+        lines.append(_line(shown, widths))
     return "\n".join((*lines, *_footer(evaluation)))
 
 

@@ -51,9 +51,13 @@ class Extractor:
 
 
 def load_extractor(name: str) -> Extractor:
-    """The extractor of this name; its weights are found or downloaded now."""
-    extractor: Extractor = resolve("extractor", name, EXTRACTORS)()
-    return extractor
+    """The extractor of this name; its weights are found or downloaded now.
+
+    Layers draw initial weights that are then replaced; torch's generator is put back.
+    """
+    build: Callable[[], Extractor] = resolve("extractor", name, EXTRACTORS)
+    with torch.random.fork_rng(devices=[]):
+        return build()
 
 
 def to_rgb(images: torch.Tensor) -> torch.Tensor:

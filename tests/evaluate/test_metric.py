@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -64,7 +66,6 @@ def test_a_row_carries_the_attributes_of_its_class(case: Case) -> None:
     [
         (UserError("weights were not found."), "weights were not found."),
         (ZeroDivisionError("division by zero"), "ZeroDivisionError: division by zero"),
-        (float("nan"), "the value is nan, not a finite number"),
     ],
 )
 def test_a_failure_is_a_row_with_its_reason(
@@ -75,6 +76,18 @@ def test_a_failure_is_a_row_with_its_reason(
     row = metric.row(case)
     assert (row.status, row.reason, row.value, row.low) == ("failed", reason, None, None)
     assert (row.metric, row.direction, row.bounds) == ("constant", "lower", (0.0, None))
+
+
+@pytest.mark.parametrize("field", ["value", "low", "high", "reference", "chance"])
+def test_a_number_that_is_not_finite_is_a_failure(case: Case, field: str) -> None:
+    class Odd(Constant):
+        def measure(self, case: Case) -> Measurement:
+            return replace(super().measure(case), **{field: float("nan")})
+
+    row = Odd().row(case)
+    assert row.status == "failed"
+    assert row.reason is not None
+    assert row.reason.startswith("not every number is finite")
 
 
 def test_an_interruption_is_not_a_row(case: Case) -> None:
@@ -132,10 +145,24 @@ def test_a_failed_write_leaves_the_old_file(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full_disk)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(UserError, match=r"metrics.json could not be written: No space left"):
         replace(evaluation, dataset="other").write(tmp_path)
     assert (tmp_path / "metrics.json").read_text() == before
     assert [p.name for p in tmp_path.iterdir()] == ["metrics.json"]
+
+
+def test_a_folder_that_cannot_be_made_is_named(case: Case, quick: Protocol, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    evaluation = Evaluation((Constant().row(case),), quick, "digits", 360)
+    with pytest.raises(UserError, match=r"metrics.json could not be written"):
+        evaluation.write(tmp_path / "taken" / "run")
+
+
+def test_reading_rows_and_protocols_needs_no_torch() -> None:
+    names = ["metric", "protocol", "registry", "table"]
+    imports = "; ".join(f"import understudy.evaluate.{name}" for name in names)
+    check = f"{imports}; import sys; sys.exit(any(m in sys.modules for m in ('torch', 'scipy')))"
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"format": "other/1"}', '{"format": 1'])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import yaml
 
 from understudy.errors import UserError
+from understudy.evaluate import protocol as protocol_module
 from understudy.evaluate.protocol import Protocol, load_protocol, protocol_names
 from understudy.evaluate.registry import EXTRACTORS, METRICS
 from understudy.nets.classifiers import CLASSIFIERS
@@ -31,6 +33,10 @@ def test_only_the_reduced_protocol_is_stamped() -> None:
     assert load_protocol("standard").stamp is None
     assert load_protocol("full").stamp is None
     assert "resnet18" in load_protocol("full").classifiers
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(protocol_module) == doctest.TestResults(failed=0, attempted=1)
 
 
 def test_a_protocol_survives_json() -> None:

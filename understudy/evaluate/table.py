@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from understudy.evaluate.metric import Evaluation, Row
+from understudy.evaluate.registry import EXTRACTOR_NOTES
 
 _HEADINGS = ("metric", "variant", "value", "interval", "real data", "chance", "better")
 
@@ -28,6 +29,8 @@ def _footer(evaluation: Evaluation) -> list[str]:
     lines = ["", f"protocol: {protocol.name}, {seeds}, {evaluation.synthetic_count} synthetic"]
     if evaluation.rows:
         lines.append(f"intervals: {evaluation.rows[0].confidence:.0%} confidence")
+    used = dict.fromkeys(row.extractor for row in evaluation.rows if row.extractor)
+    lines += [f"{name}: {EXTRACTOR_NOTES[name]}" for name in used if name in EXTRACTOR_NOTES]
     return [*lines, protocol.stamp] if protocol.stamp else lines
 
 

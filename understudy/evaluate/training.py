@@ -66,8 +66,8 @@ def fit_classifier(
 
     A part of them (`training.holdout`) is set aside and only chooses the epoch: the highest
     accuracy on it, then the lowest loss. Labels may be codes or probabilities, which the
-    cross-entropy takes as they are. The same seed gives the same classifier on one machine
-    and thread count, and the process's own generators are left as they were.
+    cross-entropy takes as they are. The same seed gives the same classifier on one CPU and
+    thread count, and the process's own generators are left as they were.
     """
     order = np.random.default_rng(seed)
     kept, held = _split(len(records), training.holdout, order)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from understudy.evaluate.extractors.extractor import load_extractor
+from understudy.evaluate.registry import EXTRACTOR_NOTES, EXTRACTORS
 from understudy.progress import Silent
 
 CPU = torch.device("cpu")
@@ -45,4 +46,5 @@ def test_batches_do_not_change_features_and_generators_are_left_alone() -> None:
 
 
 def test_it_says_what_its_figures_may_be_compared_with() -> None:
-    assert load_extractor("random-conv").note == "random features: comparable only with itself"
+    assert EXTRACTOR_NOTES["random-conv"] == "random features: comparable only with itself"
+    assert set(EXTRACTOR_NOTES) == set(EXTRACTORS)

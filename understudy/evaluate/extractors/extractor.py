@@ -22,14 +22,12 @@ class Extractor:
 
     prepare: from a `uint8 [B, C, H, W]` batch with one or three channels to network input.
     network: from that input to features `[B, dimension]`.
-    note: what a reader must know before comparing figures made with it.
     """
 
     name: str
     dimension: int
     network: nn.Module
     prepare: Callable[[torch.Tensor], torch.Tensor]
-    note: str
     batch_size: int = 64
 
     def features(

@@ -10,6 +10,12 @@ from understudy.errors import UserError
 from understudy.evaluate.distances import covered_share, frechet_distance, kernel_distances
 
 SOURCE = np.random.default_rng(5)
+START = SOURCE.bit_generator.state
+
+
+@pytest.fixture(autouse=True)
+def _the_same_numbers_in_any_order_of_tests() -> None:
+    SOURCE.bit_generator.state = START
 
 
 def with_moments(count: int, mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:

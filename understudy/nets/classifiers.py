@@ -40,7 +40,7 @@ def cnn(shape: Shape, classes: int) -> nn.Module:
 
     Two stages of 5x5 convolution (16, then 32 channels, padded to keep the size), 2x2 max
     pooling and ReLU; for larger images further 32-channel stages until the shorter side is at
-    most 8; then one hidden layer of 128 and the logits. No normalisation and no dropout, so
+    is at most 8; then one hidden layer of 128 and the logits. No normalisation and no dropout, so
     that it behaves alike in training and in use.
     """
     channels, height, width = _image_shape("cnn", shape)

@@ -2,7 +2,8 @@
 
 A method's presets live in `presets/<name>.yaml` beside its module (or one package up).
 The file is a list; each entry has `tuned_on` and `settings`, and may say `dataset`,
-`epsilon_at_least` and `tuned_on_itself`. The entry without both is the default. A choice layers the default,
+`epsilon_at_least` and `tuned_on_itself`. The entry without dataset and epsilon is the
+default. A choice layers the default,
 then the dataset's entry, then the dataset's entry for the largest `epsilon_at_least` that
 the run reaches; the words of the last layer used go into the claim.
 """

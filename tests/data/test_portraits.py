@@ -143,9 +143,9 @@ def only(records: Records, names: tuple[str, ...]) -> Records:
 def test_a_network_reads_what_a_linear_model_on_a_thumbnail_cannot(readability):
     """On what a short training can learn; the evidence file has all attributes at full size."""
     names = ("clothing", "hair", "glasses")
-    train, test = halves(only(portraits(1400, 48, seed=1), names), 1000)
+    train, test = halves(only(portraits(1000, 48, seed=1), names), 600)
     linear = readability.read_by_linear_model(train, test)
-    network = readability.read_by_network(train, test, readability.Training(epochs=4, batch=32))
+    network = readability.read_by_network(train, test, readability.Training(epochs=5, batch=32))
     for name in names:
         assert network[name] - linear[name] > 0.10, (name, network, linear)
 

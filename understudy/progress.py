@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 
@@ -18,15 +18,9 @@ class Task(Protocol):
 class Progress(Protocol):
     """Opens bars; the command line draws them, tests and notebooks may not."""
 
-    def task(self, description: str, total: int | None = None) -> _TaskContext: ...
+    def task(self, description: str, total: int | None = None) -> AbstractContextManager[Task]: ...
 
     def say(self, line: str) -> None: ...
-
-
-class _TaskContext(Protocol):
-    def __enter__(self) -> Task: ...
-
-    def __exit__(self, *exc: object) -> None: ...
 
 
 class _SilentTask:

@@ -64,6 +64,8 @@ class Records:
     def select(self, which: npt.ArrayLike | Sequence[int]) -> Records:
         """The records at these positions, or where this mask is true, in order."""
         chosen = np.asarray(which)
+        if not chosen.size and chosen.dtype != np.bool_:
+            chosen = chosen.astype(np.int64)
         return replace(
             self,
             features=self.features[chosen],

@@ -21,7 +21,7 @@ from understudy.progress import Progress
 if TYPE_CHECKING:
     import torch
 
-    from understudy.privacy.door import PrivateRecords
+    from understudy.privacy.private_records import PrivateRecords
 
 
 @dataclass(frozen=True)

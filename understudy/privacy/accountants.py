@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +75,7 @@ def price(events: Iterable[Event], delta: float) -> Cost:
     """
     _check_delta(delta)
     tally = _tally(events)
-    if tally.local:
+    if tally.has_local:
         raise PrivacyError(
             "a local event has no place in a central price; price it alone with local_price."
         )
@@ -128,6 +129,7 @@ class _Tally:
 
     precision: float = 0.0
     local: float = 0.0
+    has_local: bool = False
     poisson: Counter[tuple[float, float]] = field(default_factory=Counter)
     shards: Counter[tuple[float, int]] = field(default_factory=Counter)
     non_private: bool = False
@@ -148,7 +150,8 @@ def _tally(events: Iterable[Event]) -> _Tally:
             continue
         _check_event(event)
         if isinstance(event, LocalGaussian):
-            local.append(_precision(event.sigma, event.count))
+            tally.has_local = True
+            local.append(_precision(event.sigma, event.count) if event.count else 0.0)
         elif event.count == 0 or (isinstance(event, PoissonGaussian) and event.rate == 0):
             continue
         elif event.sigma < _SIGMAS[0]:
@@ -192,11 +195,13 @@ def _name(method: str) -> str:
 
 def _gaussian_epsilon(precision: float, delta: float) -> float:
     """The exact epsilon of Gaussian releases whose 1/sigma^2 sum to `precision`."""
+    import numpy as np
     from dp_accounting import get_epsilon_gaussian
 
     if precision > 1 / _SIGMAS[0] ** 2:
         return math.inf
-    epsilon = float(get_epsilon_gaussian(1 / math.sqrt(precision), delta))
+    with np.errstate(divide="ignore"):  # a delta of 0 on the way to the solution
+        epsilon = float(get_epsilon_gaussian(1 / math.sqrt(precision), delta))
     solver_tolerance = 1e-12
     return epsilon * (1 + solver_tolerance) + 2 * solver_tolerance if epsilon > 0 else 0.0
 
@@ -281,33 +286,56 @@ def _quiet_absl() -> Iterator[None]:
 def _rdp_epsilon(tally: _Tally, delta: float) -> float:
     """All events by Renyi curves added order by order, converted once.
 
-    Gaussian and Poisson-sampled Gaussian curves are under add-or-remove. One-of-shards is
-    sampling one of K without replacement under replace-one, where `sigma` is the noise
-    over the sensitivity to *replacing* one shard's contribution: the same convention as
-    dp_accounting's, whose curve there is the one of Wang, Balle and Kasiviswanathan (2019)
-    for a Gaussian with Renyi divergence order / (2 sigma^2).
+    Gaussian and Poisson-sampled Gaussian curves are under add-or-remove, one-of-shards
+    curves under replace-one over shards. The conversion is that of Canonne, Kamath and
+    Steinke (2020), tighter than the classical one: 640,000 releases on one of 1,000
+    shards at sigma 1.07 cost 9.24 at delta 1e-5, where autodp's figure for the same curve
+    is 9.99.
     """
-    import dp_accounting as dp
     import numpy as np
     from dp_accounting.rdp import rdp_privacy_accountant as rdp
 
     orders = np.asarray(rdp.DEFAULT_RDP_ORDERS, dtype=np.float64)
-    relation = dp.NeighboringRelation
     total = orders * tally.precision / 2
-
-    def add(event: object, neighbours: object, count: int) -> None:
-        nonlocal total
-        accountant = rdp.RdpAccountant(orders, neighbours)
-        with np.errstate(all="ignore"), _quiet_absl():
-            curve = accountant.compose(event).rdp
-        total = total + count * (
-            np.maximum(np.where(np.isnan(curve), math.inf, curve), 0) + _RDP_SLACK
-        )
-
     for (sigma, rate), count in sorted(tally.poisson.items()):
-        event = dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(sigma))
-        add(event, relation.ADD_OR_REMOVE_ONE, count)
+        total = total + count * _poisson_curve(sigma, rate)
     for (sigma, shards), count in sorted(tally.shards.items()):
-        event = dp.SampledWithoutReplacementDpEvent(shards, 1, dp.GaussianDpEvent(sigma))
-        add(event, relation.REPLACE_ONE, count)
+        total = total + count * _one_of_shards_curve(sigma, shards)
     return float(rdp.compute_epsilon(orders, total, delta)[0])
+
+
+@lru_cache(maxsize=256)
+def _poisson_curve(sigma: float, rate: float) -> NDArray[np.float64]:
+    import dp_accounting as dp
+
+    event = dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(sigma))
+    return _curve(event, dp.NeighboringRelation.ADD_OR_REMOVE_ONE)
+
+
+@lru_cache(maxsize=256)
+def _one_of_shards_curve(sigma: float, shards: int) -> NDArray[np.float64]:
+    """Sampling one of K shards without replacement, under replacing one shard.
+
+    `sigma` is the noise over the sensitivity to *replacing* one shard's contribution: the
+    convention of dp_accounting too, whose curve is the one of Wang, Balle and
+    Kasiviswanathan (2019) for a Gaussian with Renyi divergence order / (2 sigma^2). Where
+    its high differences cancel (large sigma, high order), rounding makes it too high,
+    never too low.
+    """
+    import dp_accounting as dp
+
+    event = dp.SampledWithoutReplacementDpEvent(shards, 1, dp.GaussianDpEvent(sigma))
+    return _curve(event, dp.NeighboringRelation.REPLACE_ONE)
+
+
+def _curve(event: object, relation: object) -> NDArray[np.float64]:
+    """The Renyi curve of one release at the default orders, rounded up."""
+    import numpy as np
+    from dp_accounting.rdp import rdp_privacy_accountant as rdp
+
+    with np.errstate(all="ignore"), _quiet_absl():
+        computed = rdp.RdpAccountant(neighboring_relation=relation).compose(event).rdp
+    computed = np.where(np.isnan(computed), math.inf, computed)
+    curve: NDArray[np.float64] = np.maximum(computed, 0) + _RDP_SLACK
+    curve.flags.writeable = False  # the cache hands it out again
+    return curve

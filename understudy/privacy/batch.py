@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -89,7 +88,7 @@ def _draw(
     name: str, shape: tuple[int, ...], noise: NoiseSource, device: torch.device
 ) -> torch.Tensor:
     if name.startswith("uniform"):
-        return noise.uniform(math.prod(shape), device).float().reshape(shape)
+        return noise.uniform(shape, device, torch.float32)
     return noise.normal(shape, device)
 
 

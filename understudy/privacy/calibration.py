@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from understudy.errors import UserError
@@ -18,6 +17,8 @@ _AIM = 0.998
 """Parts of the target: promised, accepted at once, and aimed at."""
 
 _SIGMAS = (1e-3, 1e6)
+"""Where sigma is searched: from a cost of half a million to one of next to nothing."""
+
 _MOST_PRICES = 60
 
 NOMINAL_SIGMA = 1.0
@@ -39,7 +40,7 @@ def calibrate(budget: Budget, spend: Spend) -> Plan:
     if budget.is_empirical:
         mechanisms = tuple(spend(NOMINAL_SIGMA))
         return Plan(budget, mechanisms, math.inf, "none", Plan.new_ident())
-    offer = _search(budget, lambda sigma: _offer(spend, sigma, budget.delta), spend)
+    offer = _search(budget, spend)
     return Plan(
         budget, offer.mechanisms, offer.cost.epsilon, offer.cost.accountant, Plan.new_ident()
     )
@@ -63,14 +64,14 @@ def _events(mechanisms: tuple[Mechanism, ...]) -> tuple[Event, ...]:
     return tuple(e for m in mechanisms for e in m.events(m.uses))
 
 
-def _search(budget: Budget, offer_at: Callable[[float], _Offer], spend: Spend) -> _Offer:
+def _search(budget: Budget, spend: Spend) -> _Offer:
     """Close in on the target from a rough guess, by true prices only."""
     target, least, most = budget.epsilon, math.log(_SIGMAS[0]), math.log(_SIGMAS[1])
     dear: _Offer | None = None
     cheap: _Offer | None = None
     at = _rough_log_sigma(budget, spend)
     for _ in range(_MOST_PRICES):
-        offer = offer_at(at)
+        offer = _offer(spend, at, budget.delta)
         used = offer.cost.epsilon / target
         if _GOOD_ENOUGH <= used <= 1:
             return offer

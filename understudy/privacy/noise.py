@@ -23,9 +23,13 @@ import torch
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy import chacha
 
-_SMALLEST_REFILL = 1024
-_LARGEST_REFILL = 2**18
-_UNIFORM_BITS = 53
+_REFILL_ON_CPU = (2**10, 2**18)
+_REFILL_ELSEWHERE = (2**16, 2**21)
+"""Fewest and most blocks drawn at once. An accelerator takes about 4 ms for any number up
+to 2^18 (launches, measured on an H200), so there more is kept ready."""
+
+_UNIFORM_BITS = {torch.float64: 53, torch.float32: 24}
+_BERNOULLI_BITS = 53
 
 
 class NoiseSource:
@@ -69,7 +73,7 @@ class NoiseSource:
         dtype: torch.dtype = torch.float32,
     ) -> torch.Tensor:
         """Independent standard normal values (mean 0, standard deviation 1)."""
-        size = (shape,) if isinstance(shape, int) else tuple(shape)
+        size = _size(shape)
         count = math.prod(size)
         pairs = (count + 1) // 2
         uniform = self.uniform(2 * pairs, device)
@@ -79,10 +83,22 @@ class NoiseSource:
         values = torch.cat((radius * angle.cos(), radius * angle.sin()))
         return values[:count].to(dtype).reshape(size)
 
-    def uniform(self, count: int, device: torch.device | str = "cpu") -> torch.Tensor:
-        """Independent multiples of 2^-53 in [0, 1), as float64."""
-        bits = self._bits(count, _UNIFORM_BITS, device)
-        return bits.to(torch.float64).mul_(2.0**-_UNIFORM_BITS)
+    def uniform(
+        self,
+        shape: int | Sequence[int],
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float64,
+    ) -> torch.Tensor:
+        """Independent values in [0, 1): multiples of 2^-53, or of 2^-24 as float32.
+
+        Ask for float32 here rather than rounding later, which can give 1.
+        """
+        if dtype not in _UNIFORM_BITS:
+            raise UserError(f"uniform values come as float64 or float32, not {dtype}.")
+        size = _size(shape)
+        bits = _UNIFORM_BITS[dtype]
+        whole = self._bits(math.prod(size), bits, device)
+        return whole.to(dtype).mul_(2.0**-bits).reshape(size)
 
     def bernoulli(
         self, count: int, rate: float, device: torch.device | str = "cpu"
@@ -90,8 +106,8 @@ class NoiseSource:
         """Independent booleans, each true with probability `rate` (rounded up to 2^-53)."""
         if not 0 <= rate <= 1:
             raise UserError(f"rate must lie between 0 and 1, not {rate!r}.")
-        below = math.ceil(rate * 2**_UNIFORM_BITS)
-        return self._bits(count, _UNIFORM_BITS, device).lt(below)
+        below = math.ceil(rate * 2**_BERNOULLI_BITS)
+        return self._bits(count, _BERNOULLI_BITS, device).lt(below)
 
     def integers(self, count: int, below: int, device: torch.device | str = "cpu") -> torch.Tensor:
         """Independent whole numbers, uniform over 0 .. below - 1 without bias, as int64."""
@@ -132,7 +148,8 @@ class NoiseSource:
 
     def _refill(self, words: int, device: torch.device) -> torch.Tensor:
         wanted = -(-words // chacha.WORDS_PER_BLOCK)
-        blocks = min(max(wanted, _SMALLEST_REFILL), _LARGEST_REFILL)
+        fewest, most = _REFILL_ON_CPU if device.type == "cpu" else _REFILL_ELSEWHERE
+        blocks = min(max(wanted, fewest), most)
         if self._counter + blocks > chacha.COUNTERS:
             self._nonce += 1
             self._counter = 0
@@ -161,3 +178,7 @@ class NoiseSource:
 
     def __repr__(self) -> str:
         return f"NoiseSource({self.description})"
+
+
+def _size(shape: int | Sequence[int]) -> tuple[int, ...]:
+    return (shape,) if isinstance(shape, int) else tuple(shape)

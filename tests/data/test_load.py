@@ -1,0 +1,164 @@
+"""What `load` decides: label, classes, units, names, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from understudy.data.load import load
+from understudy.progress import Silent
+
+from .samples import encoded, picture, refused, save
+
+
+def annotated(folder: Path, **columns: list[object]) -> Path:
+    """A folder of images with these columns."""
+    count = len(next(iter(columns.values())))
+    rows = []
+    for i in range(count):
+        save(folder / f"{i}.png", encoded(picture(i)))
+        rows.append({"file_name": f"{i}.png", **{k: v[i] for k, v in columns.items()}})
+    save(folder / "metadata.jsonl", "\n".join(map(json.dumps, rows)).encode())
+    return folder
+
+
+def test_the_only_attribute_is_the_label(tmp_path):
+    assert load(annotated(tmp_path, kind=["a", "b", "a", "b"])).schema.label == "kind"
+
+
+def test_a_column_called_label_is_the_label(tmp_path):
+    folder = annotated(tmp_path, kind=["a", "b", "a", "b"], label=[1, 1, 0, 0])
+    assert load(folder).schema.label == "label"
+    assert load(folder, label="kind").schema.label == "kind"
+
+
+def test_several_attributes_and_none_called_label_leave_the_choice_open(tmp_path):
+    folder = annotated(tmp_path, kind=["a", "b"], tone=["x", "y"])
+    schema = load(folder).schema
+    assert schema.label is None
+    with refused("--label", "kind", "tone"):
+        _ = schema.label_attribute
+
+
+def test_a_column_taken_as_unit_leaves_one_attribute_as_the_label(tmp_path):
+    folder = annotated(tmp_path, kind=["a", "b", "a", "b"], who=[1, 1, 2, 2])
+    dataset = load(folder, unit="who")
+    assert dataset.schema.label == "kind"
+    assert dataset.part("all").units.tolist() == ["1", "1", "2", "2"]
+
+
+@pytest.mark.parametrize("role", ["label", "unit"])
+def test_an_attribute_named_but_absent(tmp_path, role):
+    folder = annotated(tmp_path, kind=["a", "b", "a", "b"])
+    with refused("'knd'", str(folder), "did you mean kind?"):
+        load(folder, **{role: "knd"})
+
+
+def test_class_folders_have_no_unit(class_folder):
+    with refused("'patient'", "known: label"):
+        load(class_folder, unit="patient")
+
+
+def test_a_class_with_one_image_is_refused_unless_classes_are_declared(tmp_path):
+    folder = annotated(tmp_path, label=["a", "a", "lone", "b", "b"], other=[1, 2, 3, 4, 5])
+    with refused("'lone'", "single image", "merge", "drop"):
+        load(folder)
+    declared = load(folder, classes=["a", "b", "lone", "nobody"])
+    assert declared.schema.classes == ("a", "b", "lone", "nobody")
+    assert declared.part("all").labels.tolist() == [0, 0, 2, 1, 1]
+
+
+def test_a_class_with_one_image_in_each_part_is_fine(tmp_path):
+    for part in ("train", "test"):
+        annotated(tmp_path / part, label=["a", "b"])
+    assert {len(part) for part in load(tmp_path).parts.values()} == {2}
+
+
+def test_a_class_that_was_not_declared_is_refused(tmp_path):
+    folder = annotated(tmp_path, label=["cat", "dog", "dog"])
+    with refused("'dog'", "not among the declared classes"):
+        load(folder, classes=["cat", "dogs"])
+
+
+def test_declared_classes_need_a_label(tmp_path):
+    folder = annotated(tmp_path, kind=["a", "b"], tone=["x", "y"])
+    with refused("classes", "label"):
+        load(folder, classes=["a", "b"])
+
+
+def test_size_and_channels_reach_every_image(class_folder):
+    assert load(class_folder, size=4, channels=1).shape == (1, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("mnits", ("'mnits'", "did you mean mnist?")),
+        ("no/such/folder", ("no/such/folder", "does not exist")),
+        ("gone.parquet", ("gone.parquet", "does not exist")),
+    ],
+)
+def test_a_source_that_is_not_there(source, words):
+    with refused(*words):
+        load(source)
+
+
+def test_a_file_that_is_no_table(tmp_path):
+    with refused("x.csv", ".parquet"):
+        load(save(tmp_path / "x.csv", b"a,b"))
+
+
+def test_a_missing_part_is_named(class_folder):
+    dataset = load(class_folder)
+    assert dataset.split is None
+    with refused("pets", "'train'", "known: all"):
+        dataset.part("train")
+
+
+def test_provenance_does_not_print_the_owners_path(class_folder):
+    dataset = load(class_folder)
+    assert dataset.provenance == "pets"
+    assert dataset.name == "pets"
+
+
+def test_reading_images_shows_progress(class_folder):
+    seen: list[tuple[str, int]] = []
+
+    class Counting(Silent):
+        @contextmanager
+        def task(self, description, total=None):
+            seen.append((description, total))
+            with super().task(description, total) as task:
+                advance = task.advance
+                task.advance = lambda steps=1: (seen.append(("step", steps)), advance(steps))
+                yield task
+
+    load(class_folder, progress=Counting())
+    assert seen[0] == ("reading images from pets", 4)
+    assert seen[1:] == [("step", 1)] * 4
+
+
+def test_importing_the_room_is_cheap():
+    heavy = ("torch", "sklearn", "scipy", "pyarrow", "datasets", "PIL", "yaml")
+    code = (
+        "import sys, understudy.data, understudy.data.records, understudy.data.schema;"
+        f"print([m for m in {heavy!r} if m in sys.modules]);"
+        "import understudy.data.load;"
+        f"print([m for m in {heavy[:5]!r} if m in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["[]", "[]"]
+
+
+def test_public_names_resolve_and_unknown_ones_do_not():
+    import understudy.data
+
+    for name in understudy.data.__all__:
+        assert callable(getattr(understudy.data, name))
+    with pytest.raises(AttributeError):
+        _ = understudy.data.nonsense

@@ -1,0 +1,49 @@
+import json
+from pathlib import Path
+
+import mlcroissant
+import numpy as np
+import pytest
+
+from understudy.release.bundle import ReleaseInfo, write_release
+from understudy.release.claim import Claim
+from understudy.release.croissant import croissant_problems
+
+from .forge import make_claim, make_records, make_story
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_mlcroissant_validates_and_reads_it(tmp_path: Path, channels: int) -> None:
+    records = make_records(count=2400, channels=channels, soft=True, extra=True)
+    story = make_story()
+    write_release(
+        tmp_path / "out",
+        records=records,
+        claim=make_claim(story, records),
+        ledger=story.write(tmp_path / "ledger.jsonl"),
+        title="Digits",
+        shard_bytes=1,
+    )
+    dataset = mlcroissant.Dataset(tmp_path / "out" / "croissant.json")
+    assert not dataset.metadata.ctx.issues.errors
+    assert dataset.metadata.name == "Digits"
+    assert len(dataset.metadata.file_objects) == 3
+    rows = [row for row, _ in zip(dataset.records("records"), range(3), strict=False)]
+    for position, row in enumerate(rows):
+        pixels = np.asarray(row["records/image"])
+        pixels = pixels[None] if channels == 1 else pixels.transpose(2, 0, 1)
+        assert np.array_equal(pixels, records.features[position])
+        assert row["records/digit"] == records.attributes["digit"][position]
+        assert np.allclose(row["records/mood"], records.attributes["mood"][position])
+    classes = list(dataset.records("digit-classes"))
+    assert classes[1] == {"digit-classes/code": 1, "digit-classes/class": "one"}
+
+
+def test_metadata_is_held_against_claim_and_tables(plain: ReleaseInfo) -> None:
+    data = (plain.folder / "croissant.json").read_bytes()
+    claim = Claim.from_bytes((plain.folder / "claim.json").read_bytes())
+    document = json.loads(data)
+    hashes = {plain.shards[0]: document["distribution"][0]["sha256"]}
+    assert croissant_problems(data, claim, hashes) == []
+    assert "hashes" in croissant_problems(data, claim, {plain.shards[0]: "0" * 64})[0]
+    assert "cannot be understood" in croissant_problems(b"{}", claim, hashes)[0]

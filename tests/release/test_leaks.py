@@ -1,0 +1,154 @@
+"""Folder rules of the gate: each passes a clean folder and finds its planted fault."""
+
+import io
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from understudy.release.bundle import ReleaseInfo
+from understudy.release.claim import Claim
+from understudy.release.leaks import folder_refusals, machine_paths, owner_only_keys
+
+from .forge import edit_json
+
+
+def refusals(info: ReleaseInfo) -> str:
+    claim = Claim.from_bytes(PRISTINE[info.digest])
+    return " ".join(folder_refusals(info.folder, claim))
+
+
+PRISTINE: dict[str, bytes] = {}
+
+
+@pytest.fixture(autouse=True)
+def _remember(plain: ReleaseInfo) -> None:
+    """The claim as it was before a test spoils the folder."""
+    PRISTINE[plain.digest] = (plain.folder / "claim.json").read_bytes()
+
+
+def test_clean_folder_passes(plain: ReleaseInfo) -> None:
+    assert refusals(plain) == ""
+
+
+@pytest.mark.parametrize(
+    "name", ["metrics.json", "report.html", "data/.cache", "model.safetensors"]
+)
+def test_unknown_files(plain: ReleaseInfo, name: str) -> None:
+    (plain.folder / name).write_text("{}")
+    assert f"{name} does not belong in a release." in refusals(plain)
+
+
+@pytest.mark.parametrize("name", ["README.md", "data/train-00000-of-00001.parquet"])
+def test_pickles_under_any_name(plain: ReleaseInfo, name: str) -> None:
+    (plain.folder / name).write_bytes(pickle.dumps({"a": 1}))
+    assert f"{name} may hold a pickle" in refusals(plain)
+    (plain.folder / name).write_bytes(b"PK\x03\x04archive/data.pkl")
+    assert f"{name} may hold a pickle" in refusals(plain)
+
+
+def test_paths_of_the_machine_in_json_and_card(plain: ReleaseInfo) -> None:
+    place = "/home/ann/hospital/images"
+    edit_json(plain.folder / "claim.json", lambda d: d["method"]["config"].update(data=place))
+    assert f"claim.json holds a path of the owner's machine: '{place}'" in refusals(plain)
+    with (plain.folder / "README.md").open("a") as card:
+        card.write(f"\nMade from {place}.\n")
+    assert "README.md holds a path of the owner's machine: '/home/ann'" in refusals(plain)
+
+
+def test_owner_only_keys_in_claim_ledger_and_metadata(plain: ReleaseInfo) -> None:
+    ledger = plain.folder / "ledger.jsonl"
+    lines = [json.loads(line) for line in ledger.read_bytes().splitlines()]
+    lines[1]["body"]["clip_fraction"] = 0.25
+    ledger.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    edit_json(plain.folder / "croissant.json", lambda d: d.update(hostname="ward-7"))
+    found = refusals(plain)
+    assert "ledger.jsonl holds the owner-only key 'clip_fraction'" in found
+    assert "croissant.json holds the owner-only key 'hostname'" in found
+
+
+def with_exif(image: dict[str, bytes]) -> dict[str, bytes | None]:
+    exif = Image.Exif()
+    exif[0x010F] = "camera of ward 7"
+    sink = io.BytesIO()
+    Image.open(io.BytesIO(image["bytes"])).save(sink, "PNG", exif=exif)
+    return {"bytes": sink.getvalue(), "path": None}
+
+
+def rewrite_images(path: Path, change: Callable[[dict[str, bytes]], object]) -> None:
+    table = pq.read_table(path)
+    images = table.column("image").to_pylist()
+    images[-1] = change(images[-1])
+    field = table.schema.field("image")
+    pq.write_table(table.set_column(0, field, pa.array(images, field.type)), path)
+
+
+def test_exif_in_one_image(plain: ReleaseInfo) -> None:
+    path = plain.folder / plain.shards[0]
+    rewrite_images(path, lambda image: image)
+    assert refusals(plain) == ""
+    rewrite_images(path, with_exif)
+    assert "carries metadata (PNG chunk 'eXIf')" in refusals(plain)
+
+
+def test_column_beyond_the_schema(plain: ReleaseInfo) -> None:
+    path = plain.folder / plain.shards[0]
+    table = pq.read_table(path)
+    pq.write_table(table.append_column("patient", pa.array(["ann"] * len(table))), path)
+    assert "columns are not those of the claim's schema" in refusals(plain)
+
+
+def test_links(plain: ReleaseInfo, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("x")
+    (plain.folder / "signature.json").symlink_to(secret)
+    assert "signature.json is not a plain file." in refusals(plain)
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ({"loss": "hinge"}, []),
+        ({"loss": 0.7}, ["loss"]),
+        ({"a": [{"losses": [[0.1]]}]}, ["losses"]),
+        ({"Gradient-Norm": {"x": 1}}, ["Gradient-Norm"]),
+        ({"split_key": "abc"}, ["split_key"]),
+        ({"seconds": True, "batch_size": 64, "count": 3}, []),
+    ],
+)
+def test_settings_are_told_from_measurements(value: object, found: list[str]) -> None:
+    assert owner_only_keys(value) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "is_path"),
+    [
+        ("/data/mnist", True),
+        ("/data", True),
+        ("~/data", True),
+        ("C:\\data\\x", True),
+        ("d:/data", True),
+        ("file:///etc", True),
+        ("\\\\server\\share", True),
+        ("read from /srv/x/y today", True),
+        ("https://arxiv.org/abs/2006.12101", False),
+        ("data/train-*.parquet", False),
+        ("and/or", False),
+        ("1/2", False),
+        ("~1/2", False),
+        ("~ann/data", True),
+        ("T-shirt/top", False),
+        ("gs://bucket/x", False),
+        ("application/x-parquet", False),
+        ("/", False),
+        ("hf:owner/name", False),
+    ],
+)
+def test_paths_are_told_from_words(text: str, is_path: bool) -> None:
+    assert bool(machine_paths({"a": [text]})) == is_path
+    assert bool(machine_paths({text: 1})) == is_path

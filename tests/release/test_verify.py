@@ -1,0 +1,310 @@
+"""Each way of spoiling a release, and that `verify` says why it fails."""
+
+import json
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from understudy.errors import UserError
+from understudy.release.bundle import ReleaseInfo
+from understudy.release.claim import Tuning
+from understudy.release.signing import make_keys, sign
+from understudy.release.verify import verify
+
+from .forge import FACTS, Story, edit_json, long_story, rehash, restate, retell
+
+FLIPS_PER_FILE = 40
+
+
+def story_of(folder: Path) -> Story:
+    lines = (folder / "ledger.jsonl").read_bytes().splitlines()
+    return Story([(d["kind"], d["body"]) for d in map(json.loads, lines)])
+
+
+def test_good_release_passes(plain: ReleaseInfo) -> None:
+    found = verify(plain.folder)
+    assert found.ok
+    assert found.problems == ()
+    assert found.verdict == "consistent, not authenticated"
+    assert found.digest == plain.digest
+    assert found.cost is not None
+    assert found.claim is not None
+    assert found.cost.epsilon == pytest.approx(found.claim.epsilon, rel=1e-9)
+    assert found.lines()[:2] == ["consistent, not authenticated", found.claim.statement[0]]
+
+
+def test_digest_or_key_authenticates(
+    plain: ReleaseInfo, signed: ReleaseInfo, keys: tuple[Path, Path]
+) -> None:
+    assert verify(plain.folder, digest=plain.digest).verdict == "consistent and authenticated"
+    assert verify(signed.folder, key=keys[1]).verdict == "consistent and authenticated"
+    unasked = verify(signed.folder)
+    assert unasked.ok
+    assert unasked.verdict == "consistent, not authenticated"
+    assert "fingerprint" in unasked.notes[0]
+
+
+def flips(data: bytes, seed: int) -> list[tuple[int, int]]:
+    """First, last and random positions, each with the bit to flip."""
+    chooser = random.Random(seed)
+    inside = [chooser.randrange(len(data)) for _ in range(FLIPS_PER_FILE - 2)]
+    return [(p, 1 << chooser.randrange(8)) for p in (0, len(data) - 1, *inside)]
+
+
+def test_any_flipped_byte_in_any_file_is_caught(signed: ReleaseInfo) -> None:
+    files = sorted(p for p in signed.folder.rglob("*") if p.is_file())
+    assert len(files) == 7
+    for seed, path in enumerate(files):
+        name = path.relative_to(signed.folder).as_posix()
+        good = path.read_bytes()
+        for position, bit in flips(good, seed):
+            bad = bytearray(good)
+            bad[position] ^= bit
+            path.write_bytes(bytes(bad))
+            found = verify(signed.folder)
+            assert not found.ok, f"{name}, byte {position}, bit {bit}"
+            assert name.split("/")[-1] in " ".join(found.problems) or name == "manifest.sha256"
+        path.write_bytes(good)
+    assert verify(signed.folder).ok
+
+
+def test_any_flip_is_caught_also_when_the_manifest_is_made_anew_and_the_digest_is_known(
+    plain: ReleaseInfo,
+) -> None:
+    for path in sorted(p for p in plain.folder.rglob("*") if p.is_file()):
+        if path.name == "manifest.sha256":
+            continue
+        good = path.read_bytes()
+        bad = bytearray(good)
+        bad[len(good) // 2] ^= 1
+        path.write_bytes(bytes(bad))
+        rehash(plain.folder)
+        found = verify(plain.folder, digest=plain.digest)
+        assert "this is not that release" in " ".join(found.problems), path.name
+        path.write_bytes(good)
+
+
+@pytest.mark.parametrize("name", ["README.md", "claim.json", "ledger.jsonl", "croissant.json"])
+def test_missing_files_are_named(plain: ReleaseInfo, name: str) -> None:
+    (plain.folder / name).unlink()
+    assert f"{name} is missing." in verify(plain.folder).problems
+    rehash(plain.folder)
+    assert f"{name} is missing." in verify(plain.folder).problems
+
+
+def test_missing_table_and_manifest_are_named(plain: ReleaseInfo) -> None:
+    (plain.folder / plain.shards[0]).unlink()
+    assert "data/train-*.parquet is missing." in verify(plain.folder).problems
+    (plain.folder / "manifest.sha256").unlink()
+    found = verify(plain.folder)
+    assert "manifest.sha256 is missing." in found.problems
+    assert found.digest is None
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "data/extra.parquet", ".hidden", "data/x/y"])
+def test_extra_files_are_named_also_when_listed(plain: ReleaseInfo, name: str) -> None:
+    (plain.folder / name).parent.mkdir(exist_ok=True)
+    (plain.folder / name).write_text("hello")
+    assert f"{name} is not in the manifest." in verify(plain.folder).problems
+    rehash(plain.folder)
+    assert verify(plain.folder).problems == (f"{name} does not belong in a release.",)
+
+
+def test_links_and_empty_folders_are_named(plain: ReleaseInfo, tmp_path: Path) -> None:
+    (plain.folder / "empty").mkdir()
+    moved = tmp_path / "elsewhere.json"
+    shutil.move(plain.folder / "claim.json", moved)
+    (plain.folder / "claim.json").symlink_to(moved)
+    problems = verify(plain.folder).problems
+    assert "claim.json is not a plain file." in problems
+    assert "empty does not belong in a release." in problems
+
+
+def swap_lines(manifest: bytes) -> bytes:
+    lines = manifest.splitlines(keepends=True)
+    return b"".join([lines[1], lines[0], *lines[2:]])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        swap_lines,
+        lambda m: m + b"\n",
+        lambda m: m[:-1],
+        lambda m: m.replace(b"\n", b"\r\n"),
+        lambda m: m + m.splitlines(keepends=True)[0],
+        lambda m: m.upper(),
+        lambda m: b"\xef\xbb\xbf" + m,
+    ],
+)
+def test_manifest_has_one_form(plain: ReleaseInfo, change: Callable[[bytes], bytes]) -> None:
+    path = plain.folder / "manifest.sha256"
+    path.write_bytes(change(path.read_bytes()))
+    assert not verify(plain.folder).ok
+
+
+def dropped(lines: list[bytes], at: int) -> list[bytes]:
+    return lines[:at] + lines[at + 1 :]
+
+
+def swapped(lines: list[bytes], at: int) -> list[bytes]:
+    return [*lines[:at], lines[at + 1], lines[at], *lines[at + 2 :]]
+
+
+def repeated(lines: list[bytes], at: int) -> list[bytes]:
+    return [*lines[: at + 1], *lines[at:]]
+
+
+@pytest.mark.parametrize("spoil", [dropped, swapped, repeated])
+def test_dropped_swapped_repeated_lines_are_caught_by_the_chain(
+    plain: ReleaseInfo, spoil: Callable[[list[bytes], int], list[bytes]]
+) -> None:
+    """The attacker makes claim, words, card and manifest match; the chain still breaks."""
+    lines = long_story_lines(plain.folder)
+    last = len(lines) - (1 if spoil is swapped else 0)
+    for at in range(last):
+        retell(plain.folder, spoil(lines, at))
+        found = verify(plain.folder)
+        assert not found.ok, at
+        assert "ledger" in " ".join(found.problems)
+    retell(plain.folder, lines)
+    assert verify(plain.folder).ok
+
+
+def long_story_lines(folder: Path) -> list[bytes]:
+    return (folder / "ledger.jsonl").read_bytes().splitlines(keepends=True)
+
+
+def test_shorter_ledger_chained_anew_needs_digest_or_key(
+    signed: ReleaseInfo, keys: tuple[Path, Path]
+) -> None:
+    """A forger who rebuilds everything is consistent: only digest or key tells."""
+    story = story_of(signed.folder)
+    without_void = Story([e for e in story.entries if e[1].get("block") != 1])
+    for _, body in without_void.entries:
+        if body.get("block", 0) > 1:
+            body["block"] -= 1  # type: ignore[index]
+    new = retell(signed.folder, without_void.lines())
+    assert new != signed.digest
+    by_digest = verify(signed.folder, digest=signed.digest)
+    assert "this is not that release" in " ".join(by_digest.problems)
+    assert "signature.json signs the digest" in " ".join(verify(signed.folder).problems)
+    (signed.folder / "signature.json").unlink()
+    assert verify(signed.folder).verdict == "consistent, not authenticated"
+    by_key = verify(signed.folder, key=keys[1])
+    assert "is not signed" in " ".join(by_key.problems)
+    assert not by_key.authenticated
+
+
+def test_forger_with_a_key_of_his_own_is_caught(
+    signed: ReleaseInfo, keys: tuple[Path, Path], tmp_path: Path
+) -> None:
+    new = restate(signed.folder, lambda c: replace(c, tuning=Tuning(False)))
+    make_keys(tmp_path / "forger.pem", tmp_path / "forger.pub")
+    (signed.folder / "signature.json").write_bytes(sign(new, tmp_path / "forger.pem"))
+    assert verify(signed.folder).verdict == "consistent, not authenticated"
+    assert "another key" in " ".join(verify(signed.folder, key=keys[1]).problems)
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.999, 1.5])
+def test_edited_epsilon_is_recomputed_from_the_ledger(plain: ReleaseInfo, factor: float) -> None:
+    restate(plain.folder, lambda c: replace(c, epsilon=c.epsilon * factor))
+    found = verify(plain.folder)
+    assert len(found.problems) == 1
+    assert "the claim says epsilon" in found.problems[0]
+
+
+def test_edited_epsilon_in_plan_claim_and_ledger_is_caught_by_its_events(
+    plain: ReleaseInfo,
+) -> None:
+    story = story_of(plain.folder)
+    story.entries[0][1]["plan"].update(epsilon=0.1)
+    retell(plain.folder, story.lines())
+    restate(plain.folder, lambda c: replace(c, epsilon=0.1))
+    assert "the plan states epsilon 0.1, but its events cost" in " ".join(
+        verify(plain.folder).problems
+    )
+
+
+def test_words_alone_cannot_be_edited(plain: ReleaseInfo) -> None:
+    def flatter(data: dict[str, list[str]]) -> None:
+        data["statement"][0] = data["statement"][0].replace("epsilon 0.", "epsilon 0.0")
+
+    edit_json(plain.folder / "claim.json", flatter)
+    rehash(plain.folder)
+    assert "sentence 1 of the statement" in " ".join(verify(plain.folder).problems)
+
+
+def test_card_and_metadata_must_say_what_the_claim_says(plain: ReleaseInfo) -> None:
+    card = plain.folder / "README.md"
+    card.write_text(card.read_text().replace("per image, not per person", "per person"))
+    edit_json(plain.folder / "croissant.json", lambda d: d.update(description="Anonymous."))
+    rehash(plain.folder)
+    problems = " ".join(verify(plain.folder).problems)
+    assert "README.md does not say what the claim says" in problems
+    assert "croissant.json does not describe" in problems
+
+
+def test_record_count_and_schema_are_held_against_the_tables(plain: ReleaseInfo) -> None:
+    restate(plain.folder, lambda c: replace(c, records=replace(c.records, count=25)))
+    assert "the claim counts 25 records, the tables hold 24." in verify(plain.folder).problems
+    restate(
+        plain.folder, lambda c: replace(c, records=replace(c.records, count=24, shape=(1, 6, 8)))
+    )
+    assert "declared shape" in " ".join(verify(plain.folder).problems)
+
+
+def test_runs_that_may_not_be_released_do_not_verify(plain: ReleaseInfo) -> None:
+    story = long_story(replace(FACTS, audited=True))
+    retell(plain.folder, story.lines())
+    assert "it was audited" in " ".join(verify(plain.folder).problems)
+    restate(plain.folder, lambda c: replace(c, tuning=Tuning(False, ("a", "b"), "test data")))
+    assert "selected on test data" in " ".join(verify(plain.folder).problems)
+
+
+@pytest.mark.parametrize("name", ["claim.json", "ledger.jsonl", "croissant.json", "signature.json"])
+@pytest.mark.parametrize(
+    "content", [b"", b"null\n", b"[]\n", b"{}\n", b'{"kind":1,"body":[]}\n', b"[" * 100_000]
+)
+def test_garbage_is_a_problem_not_a_crash(signed: ReleaseInfo, name: str, content: bytes) -> None:
+    (signed.folder / name).write_bytes(content)
+    rehash(signed.folder)
+    found = verify(signed.folder)
+    assert not found.ok
+    assert found.verdict == "not verified"
+
+
+def test_blocks_are_checked_apart_from_the_code_that_wrote_them(
+    plain: ReleaseInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the ledger's own check of its story out of order, `verify` still sees it."""
+    story = story_of(plain.folder)
+    reserve = next(body for _, body in story.entries if body.get("block") == 3)
+    reserve["uses"] = 50  # type: ignore[index]
+    retell(plain.folder, story.lines())
+    assert "beyond its plan" in " ".join(verify(plain.folder).problems)
+    monkeypatch.setattr("understudy.privacy.ledger.check_story", lambda _: None)
+    assert "beyond the 10 planned" in " ".join(verify(plain.folder).problems)
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"block": 0}, {"block": 0, "mechanism": "votes", "uses": "many"}]
+)
+def test_malformed_blocks_are_problems_not_crashes(
+    plain: ReleaseInfo, body: dict[str, object]
+) -> None:
+    story = story_of(plain.folder)
+    story.entries[1] = ("reserve", body)
+    retell(plain.folder, story.lines())
+    assert "ledger" in " ".join(verify(plain.folder).problems)
+
+
+def test_wrong_arguments_are_one_sentence(plain: ReleaseInfo, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no release at"):
+        verify(tmp_path / "nowhere")
+    with pytest.raises(UserError, match="64 lower-case hexadecimal"):
+        verify(plain.folder, digest="abc")

@@ -1,0 +1,189 @@
+"""A rehearsal: one tiny run of a method on made-up records, with everything it leaves.
+
+The contract checks look at rehearsals; no real data, no account book, no release.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from understudy.data.records import Records
+from understudy.data.schema import Attribute, Schema
+from understudy.methods.contract import Facts, Method, PublicInputs, Synthesizer, Transformer
+from understudy.privacy.door import Door
+from understudy.privacy.journal import Journal
+from understudy.privacy.noise import NoiseSource
+from understudy.privacy.plan import Plan
+from understudy.privacy.state import State
+from understudy.privacy.tape import Tape
+from understudy.progress import Progress, Silent
+
+DECLARED = 64
+"""The declared count of made-up units: the same whatever the realised number is."""
+
+_SEED = 7
+
+
+def made_up_records(count: int, seed: int) -> Records:
+    """Random 8x8 grey images in three classes."""
+    rng = np.random.default_rng(seed)
+    return Records(
+        rng.integers(0, 256, (count, 1, 8, 8), dtype=np.uint8),
+        {"label": rng.integers(0, 3, count)},
+        Schema((Attribute("label", ("a", "b", "c")),), label="label"),
+    )
+
+
+def made_up_facts(parts: tuple[str, ...]) -> Facts:
+    like = made_up_records(1, 0)
+    counts = dict.fromkeys(parts, DECLARED)
+    return Facts(DECLARED * len(parts), counts, like.shape, like.schema)
+
+
+@dataclass
+class Rehearsal:
+    """What one tiny run left behind, as digests that can be compared."""
+
+    result: Synthesizer | Transformer
+    tape: Tape
+    spent: Mapping[str, int]
+    traces: dict[str, str] = field(default_factory=dict)
+
+
+def rehearse(
+    method: Method, config: Any, plan: Plan, *, count: int, seed: int, tape: Tape | None = None
+) -> Rehearsal:
+    """Fit `method` on `count` made-up records, deterministically but for the door's noise."""
+    tape = tape or Tape()
+    with tempfile.TemporaryDirectory() as name, _deterministic():
+        folder = Path(name)
+        door = Door(
+            Journal.create(folder, plan, {}), NoiseSource(), tape=tape, shard_key=b"rehearsal" * 4
+        )
+        context = _Context(door)
+        names = method.info.parts
+        parts = {part: made_up_records(count, seed + i) for i, part in enumerate(names)}
+        handles = door.handles(parts, dict.fromkeys(names, DECLARED))
+        try:
+            result = method.fit(config, handles, plan, PublicInputs(), context)
+            door.settle()
+        finally:
+            door.abandon()
+        traces = {
+            "checkpoints": context.digest.hexdigest(),
+            "generators": _generators(),
+            "scratch files": _tree_digest(door.scratch),
+            "saved files": _saved_digest(result, folder),
+            "the method's own attributes": _object_digest(method),
+            "the result's attributes": _object_digest(result),
+        }
+        spent = {m.name: door.spent(m) for m in plan.mechanisms}
+    return Rehearsal(result, tape, spent, traces)
+
+
+class _Context:
+    """Lends what a run lends, and digests every state that the method stages."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self.digest = hashlib.sha256()
+        self.progress: Progress = Silent()
+        self.device = torch.device("cpu")
+        self.seed = _SEED
+        self.folder = door.scratch
+
+    def checkpoint(self, snapshot: Callable[[], State]) -> None:
+        state = snapshot()
+        _feed(self.digest, {"tensors": dict(state.tensors), "values": dict(state.values)}, set())
+        self._door.checkpoint(snapshot)
+
+    def restore(self) -> State | None:
+        return self._door.restore()
+
+
+@contextmanager
+def _deterministic() -> Iterator[None]:
+    """One thread, deterministic algorithms, fixed seeds; all put back afterwards."""
+    threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    python, legacy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    random.seed(_SEED)
+    np.random.seed(_SEED)
+    torch.manual_seed(_SEED)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(strict)
+        random.setstate(python)
+        np.random.set_state(legacy)
+        torch.set_rng_state(cpu)
+
+
+def _generators() -> str:
+    digest = hashlib.sha256(repr(random.getstate()).encode())
+    digest.update(repr(np.random.get_state()).encode())
+    digest.update(torch.get_rng_state().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _tree_digest(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for file in sorted(p for p in folder.rglob("*") if p.is_file()):
+        digest.update(str(file.relative_to(folder)).encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _saved_digest(result: Synthesizer | Transformer, folder: Path) -> str:
+    target = folder / "saved"
+    target.mkdir()
+    result.save(target)
+    return _tree_digest(target)
+
+
+def _object_digest(thing: object) -> str:
+    digest = hashlib.sha256()
+    _feed(digest, getattr(thing, "__dict__", {}), set())
+    return digest.hexdigest()
+
+
+def _feed(digest: Any, value: Any, seen: set[int]) -> None:
+    """Feed every number, text, array and tensor reachable from `value` to the digest."""
+    if isinstance(value, str | int | float | bool | bytes | type(None)):
+        digest.update(repr(value).encode())
+    elif id(value) not in seen:
+        seen.add(id(value))
+        if isinstance(value, torch.Tensor):
+            digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+        elif isinstance(value, np.ndarray):
+            digest.update(np.ascontiguousarray(value).tobytes())
+        else:
+            for name, part in _parts(value):
+                digest.update(name.encode())
+                _feed(digest, part, seen)
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """What a container or object holds, in a fixed order."""
+    if isinstance(value, Mapping):
+        yield from ((str(key), value[key]) for key in sorted(value, key=str))
+    elif isinstance(value, list | tuple):
+        yield from ((str(i), item) for i, item in enumerate(value))
+    elif isinstance(value, set | frozenset):
+        yield from ((str(i), item) for i, item in enumerate(sorted(value, key=repr)))
+    elif is_dataclass(value):
+        yield from ((entry.name, getattr(value, entry.name)) for entry in fields(value))
+    elif hasattr(value, "__dict__"):
+        yield from _parts(vars(value))

@@ -1,0 +1,96 @@
+"""Progress bars on a terminal; plain silence elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from understudy.progress import Progress, Silent, Task
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
+
+
+class Bars:
+    """Draws bars with rates on standard error while work goes on, and removes them after."""
+
+    def __init__(self) -> None:
+        self._live: RichProgress | None = None
+        self._depth = 0
+
+    @contextmanager
+    def task(self, description: str, total: int | None = None) -> Iterator[Task]:
+        live = self._start()
+        number = live.add_task(description, total=total)
+        try:
+            yield _Bar(live, number)
+        finally:
+            live.remove_task(number)
+            self._stop()
+
+    def say(self, line: str) -> None:
+        if self._live is not None:
+            self._live.console.print(line, highlight=False, markup=False)
+        else:
+            print(line, file=sys.stderr)
+
+    def _start(self) -> RichProgress:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        if self._live is None:
+            self._live = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[rate]}"),
+                TimeElapsedColumn(),
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[note]}"),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._live.start()
+        self._depth += 1
+        return self._live
+
+    def _stop(self) -> None:
+        self._depth -= 1
+        if self._depth == 0 and self._live is not None:
+            self._live.stop()
+            self._live = None
+
+
+class _Bar:
+    def __init__(self, live: RichProgress, number: TaskID) -> None:
+        self._live, self._number = live, number
+        self._live.update(number, rate="", note="")
+
+    def advance(self, steps: int = 1) -> None:
+        self._live.advance(self._number, steps)
+        speed = self._live.tasks[self._live.task_ids.index(self._number)].speed
+        self._live.update(self._number, rate=f"{speed:,.1f}/s" if speed else "")
+
+    def note(self, text: str) -> None:
+        self._live.update(self._number, note=text)
+
+
+class Plain(Silent):
+    """No bars (not a terminal, or --json), but warnings still reach standard error."""
+
+    def say(self, line: str) -> None:
+        print(line, file=sys.stderr)
+
+
+def bars(as_json: bool = False) -> Progress:
+    return Bars() if sys.stderr.isatty() and not as_json else Plain()

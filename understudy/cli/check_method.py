@@ -1,0 +1,33 @@
+"""`understudy check-method`: the contract tests, for anybody's method."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from understudy.cli.guard import guarded, print_json
+from understudy.cli.options import AsJson, Settings
+
+
+@guarded
+def command(
+    target: Annotated[str, typer.Argument(help="A method's name, or pkg.module:Class.")],
+    set_: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run the public contract tests on a method; exit code 1 if one fails."""
+    from understudy.audit.check_method import check_method
+    from understudy.methods.registry import get_method, load_method
+
+    method = load_method(target) if ":" in target else get_method(target)
+    results = check_method(method, tuple(set_ or ()))
+    if as_json:
+        rows = [{"check": r.name, "passed": r.passed, "problem": r.problem} for r in results]
+        print_json({"method": target, "checks": rows})
+    else:
+        for result in results:
+            mark = "pass" if result.passed else "FAIL"
+            typer.echo(f"{mark}  {result.name}" + (f": {result.problem}" if result.problem else ""))
+    if not all(r.passed for r in results):
+        raise typer.Exit(1)

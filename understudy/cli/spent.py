@@ -1,0 +1,36 @@
+"""`understudy spent`: what has been spent on a dataset."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from understudy.cli.guard import guarded, print_json
+from understudy.cli.options import AsJson, Home
+
+
+@guarded
+def command(
+    data: Annotated[str, typer.Argument(help="The data as it was given, or your name for it.")],
+    delta: Annotated[float, typer.Option(help="One delta for the totals.")] = 1e-5,
+    as_json: AsJson = False,
+    home: Home = None,
+) -> None:
+    """Print two totals for DATA: of its releases, and of all runs."""
+    from understudy.privacy.plan import json_number
+    from understudy.run.spent import spent
+
+    totals = spent(data, delta=delta, home=home)
+    if as_json:
+        print_json(
+            {
+                "delta": delta,
+                "released": json_number(totals.released.epsilon),
+                "all_runs": json_number(totals.all_runs.epsilon),
+                "runs": len(totals.runs),
+            }
+        )
+        return
+    for sentence in totals.sentences():
+        typer.echo(sentence)

@@ -1,0 +1,156 @@
+"""`understudy synthesize`: from data and a budget to a verified release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from understudy.cli.bars import bars
+from understudy.cli.guard import guarded, print_json
+from understudy.cli.options import AsJson, Device, Home, Settings
+
+if TYPE_CHECKING:
+    from understudy.run.synthesize import Preview, RunResult
+
+
+@guarded
+def command(
+    data: Annotated[str, typer.Argument(help="Catalog name, folder, Parquet file or hf:name.")],
+    method: Annotated[str, typer.Option(help="See `understudy methods`.")],
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="The release to write.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="The privacy budget.")] = None,
+    delta: Annotated[float, typer.Option(help="At most 1 over the number of people.")] = 1e-5,
+    label: Annotated[str | None, typer.Option(help="The attribute to learn.")] = None,
+    unit: Annotated[str | None, typer.Option(help="The column naming the person.")] = None,
+    count: Annotated[int | None, typer.Option(help="Declared number of units.")] = None,
+    size: Annotated[int | None, typer.Option(help="Crop and resize images to this side.")] = None,
+    channels: Annotated[int | None, typer.Option(help="1 for grey, 3 for colour.")] = None,
+    classes: Annotated[str | None, typer.Option(help="Declared class names, by comma.")] = None,
+    hide: Annotated[str | None, typer.Option(help="Attributes to hide, by comma.")] = None,
+    keep: Annotated[str | None, typer.Option(help="Attributes to keep, by comma.")] = None,
+    public: Annotated[str | None, typer.Option(help="Public data for the method.")] = None,
+    set_: Settings = None,
+    samples: Annotated[int | None, typer.Option(help="How many records to make.")] = None,
+    holdout: Annotated[float, typer.Option(help="Fraction kept for evaluation.")] = 0.15,
+    seed: Annotated[int, typer.Option(help="For everything but noise and sampling.")] = 0,
+    device: Device = "auto",
+    dataset: Annotated[str | None, typer.Option(help="Your name for the data.")] = None,
+    name: Annotated[str | None, typer.Option(help="The run's name under --runs.")] = None,
+    runs: Annotated[Path, typer.Option(help="Where run folders lie (owner's).")] = Path("runs"),
+    title: Annotated[str | None, typer.Option(help="Title of the data card.")] = None,
+    sign: Annotated[Path | None, typer.Option(help="Private key file to sign with.")] = None,
+    selected_by: Annotated[
+        str | None, typer.Option(help="What these settings were chosen by, or `nothing`.")
+    ] = None,
+    selected_among: Annotated[
+        list[str] | None, typer.Option(help="What they were chosen among; repeatable.")
+    ] = None,
+    selection_covered: Annotated[
+        bool, typer.Option("--selection-covered", help="That choice is public or charged.")
+    ] = False,
+    insecure_noise_seed: Annotated[
+        int | None, typer.Option(help="Repeatable noise; the run can never be released.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show plan and cost only.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a stopped run.")] = False,
+    as_json: AsJson = False,
+    home: Home = None,
+) -> None:
+    """Make a synthetic stand-in for DATA and release it with a claim that can be checked."""
+    from understudy.errors import UserError
+    from understudy.run.config import RunConfig
+    from understudy.run.synthesize import preview, synthesize
+
+    config = RunConfig(
+        source=data,
+        method=method,
+        epsilon=epsilon,
+        delta=delta,
+        label=label,
+        unit=unit,
+        size=size,
+        channels=channels,
+        classes=_listed(classes),
+        hide=_listed(hide),
+        keep=_listed(keep),
+        public=public,
+        count=count,
+        holdout=holdout,
+        dataset=dataset,
+        changes=tuple(set_ or ()),
+        samples=samples,
+        seed=seed,
+        device=device,
+        selected_among=tuple(selected_among or ()),
+        selected_by=selected_by,
+        selection_covered=selection_covered,
+        insecure_noise_seed=insecure_noise_seed,
+    )
+    progress = bars(as_json)
+    if dry_run:
+        _show_preview(preview(config, home=home, progress=progress), as_json)
+        return
+    if out is None:
+        raise UserError("say where the release goes: -o FOLDER (or ask for --dry-run).")
+    result = synthesize(
+        config,
+        out,
+        run_folder=runs / (name or out.name),
+        resume=resume,
+        signing_key=sign,
+        title=title,
+        home=home,
+        progress=progress,
+    )
+    _show_result(result, as_json)
+
+
+def _listed(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()
+
+
+def _show_preview(found: Preview, as_json: bool) -> None:
+    shown = found.to_json()
+    if as_json:
+        print_json(shown)
+        return
+    typer.echo(f"epsilon {shown['epsilon']} at delta {shown['delta']:g} ({shown['accountant']})")
+    typer.echo(f"declared count {shown['count']:,}; settings: preset {shown['preset']}")
+    for mechanism in shown["plan"]["mechanisms"]:
+        numbers = {k: v for k, v in mechanism.items() if k not in ("kind", "name", "part")}
+        written = ", ".join(f"{k} {v:g}" for k, v in numbers.items())
+        typer.echo(f"  {mechanism['name']}: {mechanism['kind']} on {mechanism['part']}, {written}")
+    if shown["expected"]:
+        expected = shown["expected"]
+        typer.echo(
+            f"expected on two cores: about {expected['seconds']} s, {expected['gigabytes']} GB"
+        )
+    typer.echo("Nothing was spent and nothing was written.")
+
+
+def _show_result(result: RunResult, as_json: bool) -> None:
+    claim = result.claim
+    if as_json:
+        print_json(
+            {
+                "epsilon": claim.to_json()["epsilon"],
+                "delta": claim.delta,
+                "claim": claim.to_json(),
+                "release": None if result.release is None else str(result.release),
+                "digest": result.digest,
+                "run": str(result.run),
+                "report": str(result.report),
+                "refusals": list(result.refusals),
+            }
+        )
+        return
+    typer.echo(claim.to_json()["statement"][0])
+    for reason in result.refusals:
+        typer.echo(reason)
+    if result.release is not None:
+        typer.echo(f"release   {result.release}  (all of it may be handed on)")
+        typer.echo(f"digest    {result.digest}")
+    typer.echo(f"report    {result.report}  (the owner's)")
+    typer.echo(f"next      understudy evaluate --run {result.run}")

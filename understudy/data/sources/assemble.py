@@ -1,0 +1,169 @@
+"""From annotation columns to records: which columns are attributes, with which classes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from understudy.data.records import Array, Images, Records
+from understudy.data.schema import Attribute, Schema
+from understudy.data.sources.raw import Column, RawPart
+from understudy.errors import UserError, did_you_mean
+
+MOST_CLASSES = 1000
+
+_WHOLE_NUMBER = re.compile(r"-?\d+")
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What the caller asked of the columns; `None` leaves the choice to the source.
+
+    classes: the class names of the label, declared by the owner, in this order. Then
+        loading does not depend on which classes occur, or how often.
+    """
+
+    label: str | None = None
+    unit: str | None = None
+    classes: tuple[str, ...] | None = None
+
+
+def assemble(raw: Mapping[str, RawPart], roles: Roles, source: str) -> dict[str, Records]:
+    """The records of each part, all with one schema."""
+    columns, left_out = _shared_columns(raw)
+    units = _units(raw, columns, roles, source)
+    if roles.unit is not None:
+        columns.pop(roles.unit)
+    names = [name for part in raw.values() for name in part.names]
+    attributes: dict[str, Attribute] = {}
+    for name, column in columns.items():
+        reason = _why_not_an_attribute(column, names)
+        if reason is None:
+            attributes[name] = Attribute(name, column.classes or _classes_found(column))
+        else:
+            left_out[name] = reason
+    label = _choose_label(attributes, left_out, roles, source)
+    if label is None and roles.classes is not None:
+        raise UserError(f"classes were declared without a label; name the label of {source} too.")
+    if label is not None and roles.classes is not None:
+        attributes[label] = Attribute(label, roles.classes)
+    elif label is not None and columns[label].classes is None:
+        _refuse_single_image_class(label, columns[label])
+    schema = Schema(tuple(attributes.values()), label=label)
+    return {part: _records(raw[part], schema, units.get(part)) for part in raw}
+
+
+def _shared_columns(raw: Mapping[str, RawPart]) -> tuple[dict[str, Column], dict[str, str]]:
+    """Columns that every part has, joined over the parts; the others with their reason."""
+    left_out: dict[str, str] = {}
+    for part in raw.values():
+        left_out.update(part.left_out)
+    columns: dict[str, Column] = {}
+    for name in dict.fromkeys(name for part in raw.values() for name in part.columns):
+        pieces = [part.columns.get(name) for part in raw.values()]
+        present = [piece for piece in pieces if piece is not None]
+        if name in left_out:
+            continue
+        if len(present) < len(pieces):
+            left_out[name] = "is not in every part"
+        elif len({piece.classes for piece in present}) > 1:
+            left_out[name] = "has other class names in one part than in another"
+        else:
+            values = [value for piece in present for value in piece.values]
+            columns[name] = Column(values, present[0].classes)
+    return columns, left_out
+
+
+def _why_not_an_attribute(column: Column, names: Sequence[str]) -> str | None:
+    if None in column.values:
+        return f"has no value for {names[list(column.values).index(None)]}"
+    if column.classes is None and len(set(column.values)) > MOST_CLASSES:
+        return f"has more than {MOST_CLASSES} distinct values"
+    return None
+
+
+def _classes_found(column: Column) -> tuple[str, ...]:
+    """The values that occur, by name; whole numbers by size."""
+    found = {str(value) for value in column.values}
+    if all(_WHOLE_NUMBER.fullmatch(value) for value in found):
+        return tuple(sorted(found, key=lambda value: (int(value), value)))
+    return tuple(sorted(found))
+
+
+def _choose_label(
+    attributes: Mapping[str, Attribute], left_out: Mapping[str, str], roles: Roles, source: str
+) -> str | None:
+    if roles.label is not None:
+        if roles.label in left_out:
+            raise UserError(
+                f"column {roles.label!r} of {source} cannot be the label: it "
+                f"{left_out[roles.label]}."
+            )
+        if roles.label not in attributes:
+            raise UserError(
+                f"no attribute {roles.label!r} in {source}; {did_you_mean(roles.label, attributes)}"
+            )
+        return roles.label
+    if "label" in attributes:
+        return "label"
+    if "label" in left_out:
+        raise UserError(f"column 'label' of {source} cannot be used: it {left_out['label']}.")
+    return next(iter(attributes)) if len(attributes) == 1 else None
+
+
+def _refuse_single_image_class(label: str, column: Column) -> None:
+    values, counts = np.unique([str(value) for value in column.values], return_counts=True)
+    if 1 in counts:
+        name = values[list(counts).index(1)]
+        raise UserError(
+            f"class {name!r} of {label!r} has a single image; merge it into another class, "
+            "drop it, or add images."
+        )
+
+
+def _units(
+    raw: Mapping[str, RawPart], columns: Mapping[str, Column], roles: Roles, source: str
+) -> dict[str, Array]:
+    if roles.unit is None:
+        return {}
+    if roles.unit not in columns:
+        raise UserError(
+            f"no column {roles.unit!r} to take units from in {source}; "
+            f"{did_you_mean(roles.unit, columns)}"
+        )
+    units: dict[str, Array] = {}
+    for part, content in raw.items():
+        column = content.columns[roles.unit]
+        if None in column.values:
+            name = content.names[list(column.values).index(None)]
+            raise UserError(f"{name} has no {roles.unit!r}; say whom each image belongs to.")
+        units[part] = np.array([_spelled(value, column) for value in column.values])
+    return units
+
+
+def _records(part: RawPart, schema: Schema, units: Array | None) -> Records:
+    coded = {a.name: _codes(part.columns[a.name], a) for a in schema.attributes}
+    return Images(part.pixels, coded, schema, units)
+
+
+def _codes(column: Column, attribute: Attribute) -> Array:
+    code_of = {name: code for code, name in enumerate(attribute.classes)}
+    codes = np.empty(len(column.values), np.int64)
+    for i, value in enumerate(column.values):
+        name = _spelled(value, column)
+        if name not in code_of:
+            raise UserError(
+                f"class {name!r} of {attribute.name!r} is not among the declared classes; "
+                f"{did_you_mean(name, code_of)}"
+            )
+        codes[i] = code_of[name]
+    return codes
+
+
+def _spelled(value: str | int | None, column: Column) -> str:
+    if column.classes is not None and isinstance(value, int):
+        return column.classes[value] if 0 <= value < len(column.classes) else str(value)
+    return str(value)

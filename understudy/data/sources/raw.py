@@ -1,0 +1,107 @@
+"""What every loader hands over: pixels, and annotation columns as they were found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from understudy.data.images import SUFFIXES, ImageStack, Reading, read_file
+from understudy.data.records import Array
+from understudy.errors import UserError
+
+Value = str | int | None
+
+PART_NAMES: Mapping[str, str] = {
+    "train": "train",
+    "training": "train",
+    "test": "test",
+    "testing": "test",
+    "val": "validation",
+    "valid": "validation",
+    "validation": "validation",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One annotation per image.
+
+    classes: the names that the source itself declares (a `ClassLabel`); `values` are then
+        codes into them. `None`: classes are whatever values occur.
+    """
+
+    values: Sequence[Value]
+    classes: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class RawPart:
+    """One part of a source.
+
+    names: what an error calls each image: its file, or its row.
+    left_out: columns that cannot be attributes, each with the reason.
+    """
+
+    pixels: Array
+    names: Sequence[str]
+    columns: Mapping[str, Column]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_images(paths: Sequence[Path], reading: Reading, place: Path) -> Array:
+    """The pixels of these files, with a bar that says where they are read from."""
+    stack = ImageStack(len(paths), reading)
+    with reading.progress.task(f"reading images from {place.name}", len(paths)) as task:
+        for path in paths:
+            stack.add(read_file(path), str(path))
+            task.advance()
+    return stack.finish()
+
+
+def visible(folder: Path) -> list[Path]:
+    """What a folder holds, by name, without the litter of file managers."""
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as error:
+        raise UserError(
+            f"{folder} cannot be opened ({error.strerror}); make it a readable folder."
+        ) from error
+    litter = ("thumbs.db", "desktop.ini", "__macosx")
+    return [e for e in entries if not e.name.startswith(".") and e.name.lower() not in litter]
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """Every visible file at any depth, in the order of names."""
+    for path in visible(folder):
+        if path.is_dir():
+            yield from files_below(path)
+        else:
+            yield path
+
+
+def is_image_file(path: Path) -> bool:
+    return path.suffix.lower() in SUFFIXES
+
+
+def by_part(
+    folder: Path, load_one: Callable[[Path, Reading], RawPart], reading: Reading
+) -> dict[str, RawPart]:
+    """One part per `train`, `test` or `validation` folder, or all of it as one part."""
+    folders = part_folders(folder)
+    if not folders:
+        return {"all": load_one(folder, reading)}
+    return {part: load_one(path, reading) for part, path in folders.items()}
+
+
+def part_folders(folder: Path) -> dict[str, Path]:
+    """The folders of a source that is already divided; empty where it is not.
+
+    Folders count as parts only if there is a `train` among them and nothing else beside
+    them: a class called `test` must not become a part.
+    """
+    children = [path for path in visible(folder) if path.is_dir()]
+    parts = {PART_NAMES[c.name.lower()]: c for c in children if c.name.lower() in PART_NAMES}
+    if "train" in parts and len(parts) == len(children):
+        return parts
+    return {}

@@ -1,0 +1,52 @@
+"""An evaluation as plain text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from understudy.evaluate.metric import Evaluation, Row
+
+_HEADINGS = ("metric", "variant", "value", "interval", "real data", "chance", "better")
+
+
+def render_table(evaluation: Evaluation) -> str:
+    """One line for each row, failures with their reason, and the protocol below."""
+    cells = [_HEADINGS, *(_cells(row) for row in evaluation.rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(_HEADINGS))]
+    lines = [_line(line, widths) for line in cells]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    for position, row in enumerate(evaluation.rows, start=2):
+        if row.status == "failed":
+            lines[position] = f"{_line(_cells(row)[:2], widths)}  failed: {row.reason}"
+    return "\n".join((*lines, *_footer(evaluation)))
+
+
+def _footer(evaluation: Evaluation) -> list[str]:
+    protocol = evaluation.protocol
+    seeds = "1 seed" if protocol.seeds == 1 else f"{protocol.seeds} seeds"
+    lines = ["", f"protocol: {protocol.name}, {seeds}, {evaluation.synthetic_count} synthetic"]
+    if evaluation.rows:
+        lines.append(f"intervals: {evaluation.rows[0].confidence:.0%} confidence")
+    return [*lines, protocol.stamp] if protocol.stamp else lines
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (
+        row.metric,
+        row.variant,
+        _number(row, row.value),
+        "" if row.low is None else f"{_number(row, row.low)} to {_number(row, row.high)}",
+        _number(row, row.reference),
+        _number(row, row.chance),
+        "" if row.direction == "none" else row.direction,
+    )
+
+
+def _number(row: Row, value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if row.unit == "fraction" else f"{value:.4g}"
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=False)).rstrip()

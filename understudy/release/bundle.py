@@ -1,0 +1,100 @@
+"""Writing a release: tables, card, claim, ledger, metadata, manifest, signature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from understudy.data.records import Records
+from understudy.errors import PrivacyError, UserError
+from understudy.privacy.ledger import read_ledger
+from understudy.release import layout
+from understudy.release.build import summarise
+from understudy.release.card import check_title, data_card
+from understudy.release.claim import Claim
+from understudy.release.croissant import croissant_bytes
+from understudy.release.files import new_folder, refuse_existing, write_file
+from understudy.release.gate import copy_refusals, require, run_refusals
+from understudy.release.leaks import folder_refusals
+from understudy.release.manifest import (
+    MANIFEST,
+    SIGNATURE,
+    digest_of,
+    file_hashes,
+    hash_file,
+    manifest_bytes,
+)
+from understudy.release.signing import sign
+from understudy.release.tables import SHARD_BYTES, check_records, write_shards
+from understudy.release.verify import verify
+
+
+@dataclass(frozen=True)
+class ReleaseInfo:
+    """A release that was written; `digest` is what its owner should publish elsewhere too."""
+
+    folder: Path
+    digest: str
+    shards: tuple[str, ...]
+    signed: bool
+
+
+def write_release(
+    folder: Path,
+    *,
+    records: Records,
+    claim: Claim,
+    ledger: Path,
+    title: str,
+    signing_key: Path | None = None,
+    licence: str | None = None,
+    private: Records | None = None,
+    shard_bytes: int = SHARD_BYTES,
+) -> ReleaseInfo:
+    """Write a release folder, whole or not at all.
+
+    Guarantee: what appears at `folder` passed the gate and verifies; after any error
+    nothing is there. `private` is needed for empirical claims, whose records must not
+    repeat private ones, and is not looked at for any other claim.
+    """
+    refuse_existing(folder)
+    check_title(title)
+    check_records(records)
+    if claim.records != summarise(records):
+        raise UserError("the claim describes other records than those to be released.")
+    require(run_refusals(claim, read_ledger(ledger)))
+    ledger_bytes = ledger.read_bytes()
+    require(copy_refusals(claim, records, private))
+    with new_folder(folder) as partial:
+        shards = write_shards(records, partial, shard_bytes)
+        _write_documents(partial, claim, title, licence, shards, records)
+        write_file(partial / layout.LEDGER, ledger_bytes)
+        manifest = manifest_bytes(file_hashes(partial))
+        digest = digest_of(manifest)
+        write_file(partial / MANIFEST, manifest)
+        if signing_key is not None:
+            write_file(partial / SIGNATURE, sign(digest, signing_key))
+        require(folder_refusals(partial, claim))
+        _require_verified(partial, digest)
+    return ReleaseInfo(folder, digest, tuple(shards), signing_key is not None)
+
+
+def _write_documents(
+    folder: Path,
+    claim: Claim,
+    title: str,
+    licence: str | None,
+    shards: list[str],
+    records: Records,
+) -> None:
+    hashes = {name: hash_file(folder / name) for name in shards}
+    soft = {name for name, column in records.attributes.items() if column.ndim == 2}
+    write_file(folder / layout.CLAIM, claim.to_bytes())
+    write_file(folder / layout.CARD, data_card(claim, title, licence))
+    write_file(folder / layout.CROISSANT, croissant_bytes(claim, title, licence, hashes, soft))
+
+
+def _require_verified(folder: Path, digest: str) -> None:
+    found = verify(folder, digest=digest)
+    if not found.ok:
+        raise PrivacyError(f"no release was written: {' '.join(found.problems)}")

@@ -1,0 +1,73 @@
+"""A claim against the ledger it rests on: recomputed, then compared field by field."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import fields
+
+from understudy.privacy.ledger import Entry
+from understudy.release.build import Price, Reckoning, claim_of
+from understudy.release.claim import Claim, Spending
+
+RELATIVE_TOLERANCE = 1e-6
+"""Costs recomputed on another machine differ in their last figures; no more is allowed."""
+
+_COMPARED_APART = ("epsilon", "accountant", "spending")
+
+
+def claim_problems(claim: Claim, entries: Sequence[Entry], reckoning: Reckoning) -> list[str]:
+    """Where a claim says something else than its ledger, reckoned anew, supports."""
+    expected = claim_of(reckoning, entries, claim.tuning, claim.records, claim.versions)
+    stated, priced = reckoning.plan.epsilon, reckoning.planned.epsilon
+    problems = []
+    if not close(stated, priced):
+        problems.append(f"the plan states epsilon {stated:.6g}, but its events cost {priced:.6g}.")
+    if not close(claim.epsilon, expected.epsilon):
+        problems.append(
+            f"the claim says epsilon {claim.epsilon:.6g}, "
+            f"but the ledger's events cost {expected.epsilon:.6g}."
+        )
+    if _method(claim.accountant) != _method(expected.accountant):
+        problems.append(
+            f"the claim names the accountant {claim.accountant!r}, "
+            f"but it is {expected.accountant!r}."
+        )
+    problems += _spending_problems(claim.spending, expected.spending)
+    for name in (f.name for f in fields(Claim) if f.name not in _COMPARED_APART):
+        said, found = getattr(claim, name), getattr(expected, name)
+        if said != found:
+            problems.append(f"the claim's {name} is {said!r}, but the ledger gives {found!r}.")
+    return problems
+
+
+def version_notes(claim: Claim, recomputed: Price) -> list[str]:
+    """Say when another version of the accountant was used than the one here."""
+    if claim.accountant == recomputed.accountant:
+        return []
+    return [f"computed with {claim.accountant}, checked with {recomputed.accountant}."]
+
+
+def close(one: float, other: float) -> bool:
+    if math.isinf(one) or math.isinf(other):
+        return one == other
+    return abs(one - other) <= RELATIVE_TOLERANCE * max(abs(one), abs(other))
+
+
+def _method(accountant: str) -> str:
+    """An accountant's name without package and version, which may differ between machines."""
+    return accountant.partition(", ")[0]
+
+
+def _spending_problems(said: Sequence[Spending], found: Sequence[Spending]) -> list[str]:
+    if len(said) != len(found):
+        return [f"the claim lists {len(said)} uses of private records, the plan {len(found)}."]
+    return [
+        f"the claim's spending on {one.name!r} is not what the ledger gives for {other.name!r}."
+        for one, other in zip(said, found, strict=True)
+        if _facts(one) != _facts(other) or not close(one.epsilon_alone, other.epsilon_alone)
+    ]
+
+
+def _facts(row: Spending) -> tuple[object, ...]:
+    return (row.name, row.kind, row.planned, row.spent, row.sigma)

@@ -1,0 +1,137 @@
+"""Croissant 1.0 metadata, so that dataset tools can find and read a release's columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+from understudy.data.schema import Attribute
+from understudy.errors import UserError
+from understudy.release.claim import Claim
+from understudy.release.strict_json import parse_object, readable_bytes
+from understudy.release.tables import IMAGE
+
+_PARQUET = "application/x-parquet"
+_TABLES = "tables"
+_RECORDS = "records"
+
+
+def croissant_bytes(
+    claim: Claim,
+    title: str,
+    licence: str | None,
+    shards: Mapping[str, str],
+    soft: set[str],
+) -> bytes:
+    """The content of `croissant.json`; `shards` maps each table's path to its sha256."""
+    context = files("understudy.release").joinpath("croissant_context.json")
+    schema = claim.records.schema
+    document = {
+        "@context": json.loads(context.read_text(encoding="utf-8")),
+        "@type": "sc:Dataset",
+        "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "name": title,
+        "description": " ".join(claim.statement),
+        **({"license": licence} if licence else {}),
+        "version": "1.0.0",
+        "distribution": [
+            *(_file(name, digest) for name, digest in shards.items()),
+            {
+                "@type": "cr:FileSet",
+                "@id": _TABLES,
+                "name": _TABLES,
+                "encodingFormat": _PARQUET,
+                "includes": "data/train-*.parquet",
+            },
+        ],
+        "recordSet": [
+            *(_classes(attribute) for attribute in schema.attributes),
+            {
+                "@type": "cr:RecordSet",
+                "@id": _RECORDS,
+                "name": _RECORDS,
+                "field": [
+                    _image_field(),
+                    *(_attribute_field(a, a.name in soft) for a in schema.attributes),
+                ],
+            },
+        ],
+    }
+    return readable_bytes(document)
+
+
+def croissant_problems(data: bytes, claim: Claim, shards: Mapping[str, str]) -> list[str]:
+    """Where `croissant.json` says something else than the claim or the manifest."""
+    try:
+        document = parse_object(data, "croissant.json")
+        distribution = document["distribution"]
+        hashes = {d["contentUrl"]: d["sha256"] for d in distribution if "contentUrl" in d}
+        description = document["description"]
+    except (UserError, KeyError, TypeError) as error:
+        return [f"croissant.json cannot be understood: {error}"]
+    problems = []
+    if description != " ".join(claim.statement):
+        problems.append("croissant.json does not describe the release in the claim's words.")
+    if hashes != dict(shards):
+        problems.append("croissant.json does not list the tables with their hashes.")
+    return problems
+
+
+def _file(name: str, digest: str) -> dict[str, Any]:
+    return {
+        "@type": "cr:FileObject",
+        "@id": name,
+        "name": name,
+        "contentUrl": name,
+        "encodingFormat": _PARQUET,
+        "sha256": digest,
+    }
+
+
+def _image_field() -> dict[str, Any]:
+    field = _column_field(IMAGE, "sc:ImageObject", "The synthetic image, a PNG.")
+    field["source"]["transform"] = {"jsonPath": "bytes"}
+    return field
+
+
+def _attribute_field(attribute: Attribute, soft: bool) -> dict[str, Any]:
+    if soft:
+        words = f"Probability of each class, in the order of {attribute.name}-classes."
+        return {**_column_field(attribute.name, "sc:Float", words), "repeated": True}
+    words = f"Code of the class, as listed in {attribute.name}-classes."
+    return _column_field(attribute.name, "sc:Integer", words)
+
+
+def _column_field(column: str, kind: str, words: str) -> dict[str, Any]:
+    return {
+        "@type": "cr:Field",
+        "@id": f"{_RECORDS}/{column}",
+        "name": column,
+        "description": words,
+        "dataType": kind,
+        "source": {"fileSet": {"@id": _TABLES}, "extract": {"column": column}},
+    }
+
+
+def _classes(attribute: Attribute) -> dict[str, Any]:
+    """The names behind an attribute's codes, as a small table of its own."""
+    name = f"{attribute.name}-classes"
+    fields = [
+        {"@type": "cr:Field", "@id": f"{name}/{part}", "name": part, "dataType": kind}
+        for part, kind in (("code", "sc:Integer"), ("class", "sc:Text"))
+    ]
+    rows = [
+        {f"{name}/code": code, f"{name}/class": words}
+        for code, words in enumerate(attribute.classes)
+    ]
+    return {
+        "@type": "cr:RecordSet",
+        "@id": name,
+        "name": name,
+        "dataType": "sc:Enumeration",
+        "key": {"@id": f"{name}/code"},
+        "field": fields,
+        "data": rows,
+    }

@@ -1,0 +1,148 @@
+"""The public facts of a run, as the first line of its ledger states them.
+
+They are written into the ledger's plan entry (`body["run"]`) before private records are
+touched, so a claim cannot later name another method, unit or split than the one that ran.
+Everything here is declared; nothing is measured on private records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from understudy.release.strict_json import Fields
+
+SPLITS = ("keyed-hash", "given", "stratified", "none")
+"""How records came into their parts: by keyed hash, by the owner, stratified, or not split."""
+
+
+@dataclass(frozen=True)
+class Randomness:
+    """Where noise and sampling came from; `noise` names the arithmetic it was added in."""
+
+    source: str = "ChaCha20 keyed by the operating system"
+    noise: str = "float"
+    insecure_seed: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "source": self.source,
+            "noise": self.noise,
+            "insecure_seed": self.insecure_seed,
+        }
+
+    @staticmethod
+    def read(fields: Fields) -> Randomness:
+        found = Randomness(
+            fields.text("source"), fields.one_of("noise", ("float",)), fields.flag("insecure_seed")
+        )
+        fields.end()
+        return found
+
+
+@dataclass(frozen=True)
+class PublicInput:
+    """Public records or weights that the method looked at freely."""
+
+    name: str
+    provenance: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "provenance": self.provenance}
+
+    @staticmethod
+    def read(fields: Fields) -> PublicInput:
+        found = PublicInput(fields.text("name"), fields.text("provenance"))
+        fields.end()
+        return found
+
+
+@dataclass(frozen=True)
+class MethodFacts:
+    """Which method ran, with which settings, and how it departs from its paper."""
+
+    name: str
+    paper: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    changed_for_soundness: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "paper": self.paper,
+            "config": dict(self.config),
+            "changed_for_soundness": list(self.changed_for_soundness),
+        }
+
+    @staticmethod
+    def read(fields: Fields) -> MethodFacts:
+        found = MethodFacts(
+            fields.text("name"),
+            fields.text("paper"),
+            fields.mapping("config"),
+            fields.texts("changed_for_soundness"),
+        )
+        fields.end()
+        return found
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What a run declares before it begins.
+
+    count: the declared number of units of all private parts (n0).
+    unit: the column that names the unit, or None when every image is its own.
+    parts: declared number of units per private part.
+    assumed_public: beyond the count, the names and the image size, which every claim lists.
+    audited: canaries were planted among the records, so the run is not for release.
+    """
+
+    method: MethodFacts
+    count: int
+    unit: str | None = None
+    parts: Mapping[str, int] = field(default_factory=dict)
+    split: str = "none"
+    assumed_public: tuple[str, ...] = ()
+    public_inputs: tuple[PublicInput, ...] = ()
+    randomness: Randomness = field(default_factory=Randomness)
+    audited: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """The `run` object of a ledger's plan entry."""
+        method = self.method.to_json()
+        return {
+            "method": method["name"],
+            "paper": method["paper"],
+            "config": method["config"],
+            "changed_for_soundness": method["changed_for_soundness"],
+            "count": self.count,
+            "unit": self.unit,
+            "parts": dict(self.parts),
+            "split": self.split,
+            "assumed_public": list(self.assumed_public),
+            "public_inputs": [p.to_json() for p in self.public_inputs],
+            "randomness": self.randomness.to_json(),
+            "audited": self.audited,
+        }
+
+    @staticmethod
+    def from_json(data: Any) -> RunFacts:
+        """Read the facts back; other keys are left to those who wrote them."""
+        fields = Fields(data, "ledger.jsonl", "run.")
+        return RunFacts(
+            method=MethodFacts(
+                fields.text("method"),
+                fields.text("paper"),
+                fields.mapping("config"),
+                fields.texts("changed_for_soundness"),
+            ),
+            count=fields.whole("count"),
+            unit=fields.optional_text("unit"),
+            parts=fields.mapping("parts"),
+            split=fields.one_of("split", SPLITS),
+            assumed_public=fields.texts("assumed_public"),
+            public_inputs=tuple(PublicInput.read(p) for p in fields.parts("public_inputs")),
+            randomness=Randomness.read(fields.part("randomness")),
+            audited=fields.flag("audited"),
+        )

@@ -1,0 +1,74 @@
+"""Writing whole or not at all: a folder appears complete, or nothing does."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from understudy.errors import UserError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """A temporary sibling to write into; it becomes `folder` if the block succeeds.
+
+    Guarantee: after an error of any kind, Ctrl-C included, neither `folder` nor the
+    temporary one is there. An existing `folder` is refused, also an empty one.
+    """
+    refuse_existing(folder)
+    partial = folder.parent / f".{folder.name}.partial-{secrets.token_hex(4)}"
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        partial.mkdir()
+        yield partial
+        for inside in (*(p for p in partial.rglob("*") if p.is_dir()), partial):
+            sync_folder(inside)
+        refuse_existing(folder)
+        partial.rename(folder)
+        sync_folder(folder.parent)
+    except OSError as error:
+        raise UserError(_why_not_written(folder, error)) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def refuse_existing(folder: Path) -> None:
+    if folder.exists() or folder.is_symlink():
+        raise UserError(f"the output folder {folder} already exists; name one that does not.")
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """A new file, on disk when the block ends."""
+    with path.open("xb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def write_file(path: Path, data: bytes) -> None:
+    with new_file(path) as file:
+        file.write(data)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names in a folder survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _why_not_written(folder: Path, error: OSError) -> str:
+    if error.errno in _FULL:
+        return f"the disk is full: {folder} was not written; free some space or name another disk."
+    return f"{folder} could not be written: {error.strerror or error}."

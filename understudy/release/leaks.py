@@ -1,0 +1,133 @@
+"""Looking through a release's files for what only the owner may see."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from understudy.errors import UserError
+from understudy.release import layout
+from understudy.release.claim import Claim
+from understudy.release.manifest import SIGNATURE, is_plain, listed_files
+from understudy.release.strict_json import parse_object
+from understudy.release.tables import table_problems
+
+_PATH = re.compile(
+    r"(?<![\w/:.])(?:/[\w.-]+/[\w.-]+|~(?:[A-Za-z_][\w.-]*)?/\w|[A-Za-z]:[\\/]\w|file:/|\\\\\w)"
+)
+_PATH_ALONE = re.compile(r"/[\w.-]+")
+_PICKLE_START = re.compile(rb"\x80[\x02-\x05]")
+_PICKLE_END = b"."
+_ARCHIVE_START = b"PK\x03\x04"
+"""How files of torch.save and np.savez begin; they may hold pickles."""
+
+
+def folder_refusals(folder: Path, claim: Claim) -> list[str]:
+    """Why this folder may not leave the owner's machine; empty if it may.
+
+    Looks for files that no release has, pickles, metadata inside images, columns beyond
+    the schema, paths of the owner's machine, and owner-only keys in JSON.
+    """
+    names = listed_files(folder)
+    reasons = [f"{name} does not belong in a release." for name in layout.unknown(names)]
+    for name in names:
+        reasons += [f"{name} {reason}" for reason in _file_refusals(folder / name, name)]
+    return reasons + table_problems(folder, layout.shards(names), claim.records)
+
+
+def owner_only_keys(value: Any) -> list[str]:
+    """Keys below a JSON value that name what only the owner may see.
+
+    Some names are refused whatever they hold; others, such as `loss`, only beside
+    numbers, since `"loss": "hinge"` is a setting and `"loss": [0.7, 0.6]` a curve.
+    """
+    rules = _rules()
+    return sorted(
+        key
+        for key, held in _items(value)
+        if _plain_name(key) in rules["always"]
+        or (_plain_name(key) in rules["when_numbers"] and _has_number(held))
+    )
+
+
+def machine_paths(value: Any) -> list[str]:
+    """Strings below a JSON value that hold an absolute path."""
+    found = {text for text in _texts(value) if _PATH.search(text) or _PATH_ALONE.fullmatch(text)}
+    return sorted(found)
+
+
+def _file_refusals(path: Path, name: str) -> list[str]:
+    if not is_plain(path):
+        return ["is not a plain file."]
+    if _holds_pickle(path):
+        return ["may hold a pickle, which runs code when it is opened."]
+    if name == layout.CARD:
+        text = path.read_text(encoding="utf-8", errors="replace")
+        return [f"holds a path of the owner's machine: {p[0]!r}." for p in _PATH.finditer(text)]
+    if name in (layout.CLAIM, layout.CROISSANT, SIGNATURE, layout.LEDGER):
+        return _json_refusals(path, lines=name == layout.LEDGER)
+    return []
+
+
+def _json_refusals(path: Path, lines: bool) -> list[str]:
+    data = path.read_bytes()
+    try:
+        values = [parse_object(d, "it") for d in (data.splitlines() if lines else [data])]
+    except UserError as error:
+        return [f"cannot be looked through: {error}"]
+    return [
+        *(f"holds the owner-only key {key!r}." for key in owner_only_keys(values)),
+        *(f"holds a path of the owner's machine: {text!r}." for text in machine_paths(values)),
+    ]
+
+
+def _holds_pickle(path: Path) -> bool:
+    with path.open("rb") as file:
+        start = file.read(4)
+        if start == _ARCHIVE_START:
+            return True
+        if not _PICKLE_START.match(start):
+            return False
+        file.seek(-1, 2)
+        return file.read(1) == _PICKLE_END
+
+
+def _rules() -> Mapping[str, list[str]]:
+    text = files("understudy.release").joinpath("owner_only.json").read_text(encoding="utf-8")
+    rules: Mapping[str, list[str]] = json.loads(text)
+    return rules
+
+
+def _plain_name(key: str) -> str:
+    return key.lower().replace("-", "_").replace(" ", "_")
+
+
+def _items(value: Any) -> Iterator[tuple[str, Any]]:
+    """Every key below a JSON value, with what it holds."""
+    if isinstance(value, Mapping):
+        yield from value.items()
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from _items(item)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from (text for item in value.items() for part in item for text in _texts(part))
+    elif isinstance(value, list):
+        yield from (text for item in value for text in _texts(item))
+
+
+def _has_number(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list):
+        return any(_has_number(item) for item in value)
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,206 @@
+"""Released records as Parquet that `datasets.load_dataset` opens with images and class names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from understudy.data.records import Array, Images, Records
+from understudy.data.schema import Attribute, Schema
+from understudy.errors import UserError
+from understudy.release.claim import RecordsSummary
+from understudy.release.files import new_file
+from understudy.release.png import decode_png, encode_png, png_problem
+
+IMAGE = "image"
+DATA_FOLDER = "data"
+SHARD_BYTES = 64 << 20
+ROWS_PER_GROUP = 1000
+_METADATA_KEY = b"huggingface"
+_IMAGE_TYPE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+_SOFT = pa.list_(pa.field("element", pa.float32()))
+
+
+def shard_name(index: int, total: int) -> str:
+    return f"{DATA_FOLDER}/train-{index:05d}-of-{total:05d}.parquet"
+
+
+def check_records(records: Records) -> None:
+    """Refuse what a release cannot hold."""
+    if not len(records):
+        raise UserError("there are no records to release.")
+    Images(records.features, records.attributes, records.schema)
+    if IMAGE in records.schema.names:
+        raise UserError(f"an attribute is named {IMAGE!r}, like the pixels; rename it.")
+
+
+def write_shards(records: Records, folder: Path, shard_bytes: int = SHARD_BYTES) -> list[str]:
+    """Write `data/train-*.parquet` below a folder; their names, in order.
+
+    Units are not written: they name people.
+    """
+    check_records(records)
+    (folder / DATA_FOLDER).mkdir()
+    soft = {name for name, column in records.attributes.items() if column.ndim == 2}
+    schema = arrow_schema(records.schema, soft)
+    drafts: list[Path] = []
+    batches = _batches(records, schema)
+    batch = next(batches, None)
+    while batch is not None:
+        drafts.append(folder / DATA_FOLDER / f"draft-{len(drafts)}")
+        batch = _write_shard(drafts[-1], schema, batch, batches, shard_bytes)
+    names = [shard_name(i, len(drafts)) for i in range(len(drafts))]
+    for draft, name in zip(drafts, names, strict=True):
+        draft.rename(folder / name)
+    return names
+
+
+def _write_shard(
+    path: Path,
+    schema: pa.Schema,
+    first: pa.RecordBatch,
+    rest: Iterator[pa.RecordBatch],
+    shard_bytes: int,
+) -> pa.RecordBatch | None:
+    """Fill one shard; gives back the first batch of the next, or None at the end."""
+    coded = [name for name in schema.names if name != IMAGE]
+    with (
+        new_file(path) as file,
+        pq.ParquetWriter(file, schema, use_dictionary=coded, write_statistics=coded) as writer,
+    ):
+        batch: pa.RecordBatch | None = first
+        written = 0
+        while batch is not None and written < shard_bytes:
+            writer.write_batch(batch)
+            written += batch.nbytes
+            batch = next(rest, None)
+    return batch
+
+
+def _batches(records: Records, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for start in range(0, len(records), ROWS_PER_GROUP):
+        some = slice(start, start + ROWS_PER_GROUP)
+        pngs = [encode_png(image) for image in np.asarray(records.features[some])]
+        images = pa.array([{"bytes": png, "path": None} for png in pngs], _IMAGE_TYPE)
+        columns = [
+            _column(records.attributes[name][some], schema.field(name).type)
+            for name in records.schema.names
+        ]
+        yield pa.RecordBatch.from_arrays([images, *columns], schema=schema)
+
+
+def _column(values: Array, kind: pa.DataType) -> pa.Array:
+    if values.ndim == 1:
+        return pa.array(values.astype(np.int64))
+    return pa.array(list(values.astype(np.float32)), kind)
+
+
+def arrow_schema(schema: Schema, soft: set[str]) -> pa.Schema:
+    """Columns and their types, with what `datasets` needs to see images and class names."""
+    fields: list[tuple[str, pa.DataType]] = [(IMAGE, _IMAGE_TYPE)]
+    features: dict[str, Any] = {IMAGE: {"_type": "Image"}}
+    for attribute in schema.attributes:
+        if attribute.name in soft:
+            fields.append((attribute.name, _SOFT))
+            value = {"dtype": "float32", "_type": "Value"}
+            features[attribute.name] = {"feature": value, "_type": "Sequence"}
+        else:
+            fields.append((attribute.name, pa.int64()))
+            features[attribute.name] = {"names": list(attribute.classes), "_type": "ClassLabel"}
+    metadata = {_METADATA_KEY: json.dumps({"info": {"features": features}}).encode()}
+    return pa.schema(fields, metadata=metadata)
+
+
+def table_problems(folder: Path, shards: list[str], summary: RecordsSummary) -> list[str]:
+    """How the released tables differ from what a claim says of them."""
+    problems: list[str] = []
+    rows = 0
+    for position, name in enumerate(shards):
+        if name != shard_name(position, len(shards)):
+            problems.append(f"{name} is not named as one of {len(shards)} shards.")
+        try:
+            with pq.ParquetFile(folder / name) as shard:
+                rows += shard.metadata.num_rows
+                problems += [f"{name}: {p}" for p in _shard_problems(shard, summary)]
+        except UserError as error:
+            problems.append(f"{name}: {error}")
+        except (pa.ArrowException, OSError) as error:
+            problems.append(f"{name} cannot be read as Parquet: {error}")
+    if rows != summary.count:
+        problems.append(f"the claim counts {summary.count} records, the tables hold {rows}.")
+    return problems
+
+
+def _shard_problems(shard: pq.ParquetFile, summary: RecordsSummary) -> list[str]:
+    _check_columns(shard, summary)
+    for batch in shard.iter_batches(batch_size=ROWS_PER_GROUP):
+        for image in batch.column(IMAGE).to_pylist():
+            problem = png_problem(_png(image), summary.shape)
+            if not problem and image["path"] is not None:
+                problem = "carries a file name"
+            if problem:
+                return [f"an image {problem}."]
+        _attributes(batch, summary.schema)
+    return []
+
+
+def _check_columns(shard: pq.ParquetFile, summary: RecordsSummary) -> None:
+    found = shard.schema_arrow
+    soft = {n for n in summary.schema.names if n in found.names and found.field(n).type == _SOFT}
+    if not found.equals(arrow_schema(summary.schema, soft), check_metadata=True):
+        raise UserError("its columns are not those of the claim's schema.")
+
+
+def read_records(folder: Path, shards: list[str], summary: RecordsSummary) -> Records:
+    """The records of a release, as they were given to it."""
+    rows = sum(pq.read_metadata(folder / name).num_rows for name in shards)
+    if rows != summary.count or not rows:
+        raise UserError(f"the claim counts {summary.count} records, the tables hold {rows}.")
+    features = np.empty((rows, *summary.shape), np.uint8)
+    columns: list[dict[str, Array]] = []
+    position = 0
+    for name in shards:
+        with pq.ParquetFile(folder / name) as shard:
+            _check_columns(shard, summary)
+            for batch in shard.iter_batches(batch_size=ROWS_PER_GROUP):
+                for image in batch.column(IMAGE).to_pylist():
+                    features[position] = decode_png(_png(image), summary.shape)
+                    position += 1
+                columns.append(_attributes(batch, summary.schema))
+    attributes = {n: np.concatenate([c[n] for c in columns]) for n in summary.schema.names}
+    return Images(features, attributes, summary.schema)
+
+
+def _png(image: Mapping[str, Any] | None) -> bytes:
+    return (image or {}).get("bytes") or b""
+
+
+def _attributes(batch: pa.RecordBatch, schema: Schema) -> dict[str, Array]:
+    """Codes and probabilities of one batch; `Records` checks their ranges."""
+    found: dict[str, Array] = {}
+    for attribute in schema.attributes:
+        column = batch.column(attribute.name)
+        if column.null_count:
+            raise UserError(f"attribute {attribute.name!r} has empty values.")
+        if pa.types.is_list(column.type):
+            found[attribute.name] = _probabilities(column, attribute)
+        else:
+            found[attribute.name] = column.to_numpy(zero_copy_only=False)
+    Records(np.zeros(len(batch)), found, schema)
+    return found
+
+
+def _probabilities(column: pa.ListArray, attribute: Attribute) -> Array:
+    lengths = column.value_lengths().to_numpy(zero_copy_only=False)
+    values: Array = column.flatten().to_numpy(zero_copy_only=False)
+    if (lengths != len(attribute.classes)).any() or not (values >= 0).all():
+        raise UserError(
+            f"attribute {attribute.name!r} must hold {len(attribute.classes)} probabilities a row."
+        )
+    return values.reshape(len(column), -1)

@@ -1,0 +1,170 @@
+"""A claim in plain sentences, for whoever has to answer for the data.
+
+The sentences are a function of the claim's figures and are part of its format
+(`claim.FORMAT`): rewording one is a new version of the format.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from decimal import ROUND_CEILING, Decimal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from understudy.release.claim import Claim
+
+_ROUNDING_SLACK = Decimal("1e-9")
+
+_SPLIT_WORDS = {
+    "keyed-hash": "Each record's part was decided by a keyed hash of that record or its unit "
+    "alone, so adding or removing one unit moves no other; the key is not released.",
+    "given": "The owner gave the parts that the records were divided into; the division is "
+    "assumed not to depend on any one unit's being present.",
+    "stratified": "The figures hold given the split: the parts were stratified over all records "
+    "together, and what that division reveals is not covered.",
+    "none": "The private records were used whole, without a split.",
+}
+
+_LEDGER_WORDS = (
+    "The ledger that comes with the release shows that these figures follow from the uses of "
+    "private records that were recorded ({length} entries): it proves consistency, not honesty, "
+    "for nobody outside can see that the owner's machine did what it recorded."
+)
+
+_FLOAT_WORDS = (
+    "Noise was added in floating-point arithmetic: the figures hold for ideal real numbers, and "
+    "attacks on the last bits of what was computed are not covered."
+)
+
+
+def claim_in_words(claim: Claim) -> list[str]:
+    """Plain sentences; the first says kind, epsilon, delta and unit."""
+    return [
+        _headline(claim),
+        *_guarantee(claim),
+        "This covers this release only: every other release made from the same records adds "
+        "to what is revealed about them.",
+        _assumed_public(claim),
+        _randomness(claim),
+        *([_FLOAT_WORDS] if claim.kind != "empirical" else []),
+        _tuning(claim),
+        _public_inputs(claim),
+        _SPLIT_WORDS[claim.split],
+        _soundness(claim),
+        _LEDGER_WORDS.format(length=claim.ledger.length),
+    ]
+
+
+def unit_in_words(column: str | None) -> str:
+    """What one unit is: an image, or everything under one value of a column.
+
+    >>> unit_in_words(None), unit_in_words("patient")
+    ('per image, not per person', 'per patient')
+    """
+    return "per image, not per person" if column is None else f"per {column}"
+
+
+def epsilon_in_words(epsilon: float) -> str:
+    """Two decimals, or two figures below 0.1; rounded up, so that it never flatters.
+
+    >>> epsilon_in_words(1.0), epsilon_in_words(1.0001), epsilon_in_words(0.01234)
+    ('1.00', '1.01', '0.013')
+    """
+    if math.isinf(epsilon):
+        return "infinite"
+    return f"{_rounded_up(epsilon, figures=2, decimals=2):f}"
+
+
+def delta_in_words(delta: float) -> str:
+    """Three figures, rounded up.
+
+    >>> delta_in_words(1e-5), delta_in_words(1.51487e-6)
+    ('1e-05', '1.52e-06')
+    """
+    return f"{float(_rounded_up(delta, figures=3, decimals=0)):.3g}"
+
+
+def _rounded_up(value: float, figures: int, decimals: int) -> Decimal:
+    """Up to so many significant figures, with at least so many decimals.
+
+    Computed figures wobble in their last bits between machines; the slack keeps 1 plus
+    one such bit from reading as 1.01.
+    """
+    exact = Decimal(value) * (1 - _ROUNDING_SLACK)
+    places = max(decimals, figures - 1 - exact.adjusted()) if value else decimals
+    return exact.quantize(Decimal(1).scaleb(-places), rounding=ROUND_CEILING)
+
+
+def _headline(claim: Claim) -> str:
+    unit = unit_in_words(claim.unit)
+    if claim.kind == "empirical":
+        return f"Empirical, no formal privacy guarantee: epsilon is infinite, {unit}."
+    name = "Differentially private" if claim.kind == "central" else "Locally differentially private"
+    return (
+        f"{name}: epsilon {epsilon_in_words(claim.epsilon)}, "
+        f"delta {delta_in_words(claim.delta)}, {unit}."
+    )
+
+
+def _guarantee(claim: Claim) -> list[str]:
+    if claim.kind == "empirical":
+        revealed = [s.name for s in claim.spending if math.isinf(s.epsilon_alone)]
+        how = f": {_listed(revealed)} hands them out without protection" if revealed else ""
+        return [f"No figure bounds what this release reveals about private records{how}."]
+    unit = "one image" if claim.unit is None else f"all images with one value of {claim.unit!r}"
+    return [
+        f"It bounds how much the release can depend on any one unit, which is {unit} "
+        f"(neighbouring relation: {claim.relation}).",
+        "Epsilon was computed from everything that was planned or done with private records "
+        f"(accountant: {claim.accountant}); stopping early never lowered it.",
+    ]
+
+
+def _assumed_public(claim: Claim) -> str:
+    if not claim.assumed_public:
+        return "Nothing about the private records was assumed to be public."
+    return f"Assumed to be public, and so not protected: {_listed(claim.assumed_public)}."
+
+
+def _randomness(claim: Claim) -> str:
+    if claim.randomness.insecure_seed:
+        return (
+            "Noise and sampling came from a seed that can be repeated, so the figures above do "
+            "not protect anybody: this is for testing only."
+        )
+    return f"Noise and sampling came from a secret source: {claim.randomness.source}."
+
+
+def _tuning(claim: Claim) -> str:
+    tuning = claim.tuning
+    if not tuning.among:
+        return (
+            "The owner states that no setting was selected by looking at private records."
+            if tuning.covered
+            else "Tuning is not covered: how the settings were chosen is not stated."
+        )
+    chosen = f"Settings were selected among {_listed(tuning.among)}"
+    by = f" by {tuning.by}" if tuning.by else ""
+    if tuning.covered:
+        return f"{chosen}{by}; the figures above cover that selection."
+    return f"Tuning is not covered: {chosen[0].lower()}{chosen[1:]}{by}, which is not in epsilon."
+
+
+def _public_inputs(claim: Claim) -> str:
+    if not claim.public_inputs:
+        return "No public data and no pretrained weights were used."
+    inputs = [f"{p.name} ({p.provenance})" for p in claim.public_inputs]
+    return f"Public inputs, treated as not private: {_listed(inputs)}."
+
+
+def _soundness(claim: Claim) -> str:
+    changes = claim.method.changed_for_soundness
+    source = f"{claim.method.name} ({claim.method.paper})"
+    if not changes:
+        return f"Method: {source}; no change to the published form is recorded."
+    return f"Method: {source}; changed for soundness: {_listed(c.rstrip('.') for c in changes)}."
+
+
+def _listed(items: Iterable[str]) -> str:
+    return "; ".join(items)

@@ -1,0 +1,95 @@
+"""What a report is made of: public facts in one type, the owner's figures in another.
+
+`ReportData` has no field in which a figure measured on real data could travel, and
+`render_public` takes nothing else. What only the owner may see is an `OwnerData`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from understudy.data.records import Records
+from understudy.errors import UserError
+
+CLAIM_FORMAT = "understudy-claim/1"
+METRICS_FORMAT = "understudy-metrics/1"
+_CLAIM_NEEDS = ("statement", "kind", "epsilon", "unit", "relation", "method", "spending")
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """Everything that both reports show; all of it is, or will be, public.
+
+    claim: the content of `claim.json`.
+    ledger: the entries of `ledger.jsonl` as plain objects, in order.
+    samples: synthetic records, a few of each class; None shows no pictures. For an
+        empirical claim nothing formal protects these, so the caller decides.
+    settings: the resolved settings as they may be shared (no paths of the owner's).
+    digest: the digest of the release, once there is one.
+    """
+
+    title: str
+    claim: Mapping[str, Any]
+    ledger: Sequence[Mapping[str, Any]] = ()
+    samples: Records | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    digest: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.claim.get("format") != CLAIM_FORMAT:
+            raise UserError(
+                f"claim has format {self.claim.get('format')!r}; a report needs {CLAIM_FORMAT!r}."
+            )
+        missing = [key for key in _CLAIM_NEEDS if key not in self.claim]
+        if missing:
+            raise UserError(f"claim lacks {', '.join(missing)}; a report cannot state it.")
+        if self.samples is not None and self.samples.units is not None:
+            raise UserError(
+                "samples name the units they belong to; synthetic records have none, "
+                "so these look like real ones."
+            )
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One measured series, such as a loss by step. Computed on private records."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    x_label: str = "step"
+    y_label: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.x) != len(self.y):
+            raise UserError(
+                f"curve {self.name!r} has {len(self.x)} x values and {len(self.y)} y values; "
+                "they must be as many."
+            )
+
+
+@dataclass(frozen=True)
+class OwnerData:
+    """What was computed from real data, and what tells of the owner's machine.
+
+    metrics: the content of `metrics.json`, or None when nothing was evaluated.
+    counts: realised numbers of records by name (parts, duplicates dropped).
+    warnings: what the owner must look at before a release, such as near copies.
+    """
+
+    metrics: Mapping[str, Any] | None = None
+    curves: Sequence[Curve] = ()
+    timings: Mapping[str, float] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    hardware: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.metrics is not None and self.metrics.get("format") != METRICS_FORMAT:
+            raise UserError(
+                f"metrics has format {self.metrics.get('format')!r}; "
+                f"a report needs {METRICS_FORMAT!r}."
+            )

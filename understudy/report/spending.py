@@ -1,0 +1,192 @@
+"""The ledger as a reader follows it: what was attempted, in order, and what it cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from understudy.privacy.plan import number_from_json
+
+Status = Literal["committed", "void", "open"]
+
+_KIND_WORDS: Mapping[str, tuple[str, str]] = {
+    "noisy-sum": ("one noisy sum over all units", "release"),
+    "noisy-histogram": ("one noisy histogram", "release"),
+    "dp-sgd": ("noisy gradient sums on random samples (DP-SGD)", "step"),
+    "ensemble-votes": ("noisy votes of models on disjoint shards", "query"),
+    "ensemble-gradients": ("noisy gradients of models on disjoint shards", "query"),
+    "reveal": ("raw records left the door, without noise", "reveal"),
+}
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One block of work: reserved, then committed or void; `open` counts as spent."""
+
+    mechanism: str
+    uses: int
+    status: Status
+
+
+@dataclass(frozen=True)
+class MechanismRow:
+    """One planned mechanism: its uses, its noise, and its cost had it run alone.
+
+    `share` divides the costs alone; the composed cost is not their sum.
+    """
+
+    name: str
+    kind_words: str
+    use_word: str
+    planned: int
+    spent: int
+    voids: int
+    sigma: float | None
+    epsilon_alone: float | None
+    share: float | None
+
+    @property
+    def use_words(self) -> str:
+        return plural(self.use_word, self.planned)
+
+    @property
+    def uses_words(self) -> str:
+        return f"{self.spent:,} of {self.planned:,} {self.use_words}"
+
+
+@dataclass(frozen=True)
+class Spending:
+    """Plan and ledger side by side."""
+
+    rows: tuple[MechanismRow, ...]
+    attempts: tuple[Attempt, ...]
+    budget: float | None
+    closed: bool
+    disagreements: tuple[str, ...]
+
+    @property
+    def voids(self) -> int:
+        return sum(a.status == "void" for a in self.attempts)
+
+    @property
+    def unfinished(self) -> int:
+        return sum(a.status == "open" for a in self.attempts)
+
+    @property
+    def unlimited(self) -> frozenset[str]:
+        """Mechanisms that no finite epsilon covers."""
+        costs = ((row.name, row.epsilon_alone) for row in self.rows)
+        return frozenset(name for name, cost in costs if cost == math.inf)
+
+    @property
+    def stopped_early(self) -> bool:
+        return any(r.spent < r.planned for r in self.rows)
+
+
+def plural(word: str, count: int) -> str:
+    if count == 1:
+        return word
+    return f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
+
+
+def spending(claim: Mapping[str, Any], ledger: Sequence[Mapping[str, Any]]) -> Spending:
+    """What the claim says was spent, with the ledger's own account of it."""
+    attempts = _attempts(ledger)
+    return Spending(
+        rows=_rows(claim["spending"], attempts),
+        attempts=attempts,
+        budget=_budget(ledger),
+        closed=any(e.get("kind") == "close" for e in ledger),
+        disagreements=_disagreements(claim, ledger, attempts) if ledger else (),
+    )
+
+
+def _attempts(ledger: Sequence[Mapping[str, Any]]) -> tuple[Attempt, ...]:
+    attempts: list[Attempt] = []
+    latest_of_block: dict[Any, int] = {}
+    for entry in ledger:
+        body, kind = entry.get("body") or {}, entry.get("kind")
+        if kind == "reserve":
+            latest_of_block[body.get("block")] = len(attempts)
+            attempts.append(Attempt(str(body.get("mechanism")), int(body.get("uses", 0)), "open"))
+        elif kind in ("commit", "void") and body.get("block") in latest_of_block:
+            position = latest_of_block[body.get("block")]
+            reserved = attempts[position]
+            attempts[position] = (
+                Attempt(reserved.mechanism, int(body.get("uses", reserved.uses)), "committed")
+                if kind == "commit"
+                else Attempt(reserved.mechanism, reserved.uses, "void")
+            )
+    return tuple(attempts)
+
+
+def _rows(
+    spent: Sequence[Mapping[str, Any]], attempts: Sequence[Attempt]
+) -> tuple[MechanismRow, ...]:
+    alone = [_maybe_number(item.get("epsilon_alone")) for item in spent]
+    shares = _shares(alone)
+    rows = []
+    for item, cost, share in zip(spent, alone, shares, strict=True):
+        name, kind = str(item.get("name")), str(item.get("kind"))
+        kind_words, use_word = _KIND_WORDS.get(kind, (kind, "use"))
+        rows.append(
+            MechanismRow(
+                name=name,
+                kind_words=kind_words,
+                use_word=use_word,
+                planned=int(item.get("planned") or 0),
+                spent=int(item.get("spent") or 0),
+                voids=sum(a.status == "void" and a.mechanism == name for a in attempts),
+                sigma=_maybe_number(item.get("sigma")),
+                epsilon_alone=cost,
+                share=share,
+            )
+        )
+    return tuple(rows)
+
+
+def _shares(alone: Sequence[float | None]) -> list[float | None]:
+    """Each cost over the sum of all; none where a cost is unknown or has no limit."""
+    known = [cost for cost in alone if cost is not None and math.isfinite(cost)]
+    total = sum(known)
+    if len(known) < len(alone) or total <= 0:
+        return [None] * len(alone)
+    return [cost / total for cost in known]
+
+
+def _budget(ledger: Sequence[Mapping[str, Any]]) -> float | None:
+    for entry in ledger:
+        if entry.get("kind") == "plan":
+            budget = ((entry.get("body") or {}).get("plan") or {}).get("budget") or {}
+            return _maybe_number(budget.get("epsilon"))
+    return None
+
+
+def _disagreements(
+    claim: Mapping[str, Any],
+    ledger: Sequence[Mapping[str, Any]],
+    attempts: Sequence[Attempt],
+) -> tuple[str, ...]:
+    """Where the claim and the ledger beside it differ; a sound pair gives none."""
+    found = []
+    stated = claim.get("ledger") or {}
+    if stated.get("length") not in (None, len(ledger)):
+        found.append(f"the claim counts {stated['length']} ledger lines, here are {len(ledger)}")
+    if stated.get("head") not in (None, ledger[-1].get("hash")):
+        found.append("the claim names another last line of the ledger")
+    for item in claim["spending"]:
+        recorded = sum(
+            a.uses for a in attempts if a.mechanism == item.get("name") and a.status != "void"
+        )
+        if recorded != int(item.get("spent") or 0):
+            found.append(
+                f"{item.get('name')}: the claim says {item.get('spent')} uses were spent, "
+                f"the ledger {recorded}"
+            )
+    return tuple(found)
+
+
+def _maybe_number(value: object) -> float | None:
+    return number_from_json(value) if isinstance(value, int | float | str) else None

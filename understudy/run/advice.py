@@ -1,0 +1,115 @@
+"""What there is to choose from: methods, datasets, and a method for some data."""
+
+from __future__ import annotations
+
+import os
+
+from understudy.data.catalog import DATA_VARIABLE, catalog
+from understudy.data.load import load
+from understudy.evaluate.metric import Row
+from understudy.methods.config import describe_config, resolve_config
+from understudy.methods.contract import Method
+from understudy.methods.presets import find_presets
+from understudy.methods.registry import get_method, method_names
+from understudy.progress import Progress
+from understudy.run.demo import Demo
+from understudy.run.listing import Listing
+
+
+def list_methods() -> Listing:
+    """Every method that is installed, ours and third parties'."""
+    infos = [get_method(name).info for name in method_names()]
+    rows = tuple((i.name, i.family, i.claim, i.summary) for i in infos)
+    return Listing(
+        ("method", "family", "claim", "summary"),
+        rows,
+        after=("", "Settings of one: understudy methods NAME.  Advice: --for DATA."),
+    )
+
+
+def describe_method(name: str) -> Listing:
+    """One method with its settings."""
+    method = get_method(name)
+    info = method.info
+    settings = describe_config(method.Config)
+    rows = tuple((s.name, str(s.default), s.allowed, s.help) for s in settings)
+    before = [f"{info.name}: {info.summary}", f"paper: {info.paper}", f"uses: {info.mechanism}"]
+    before += [f"changed for soundness: {change}" for change in info.changed_for_soundness]
+    return Listing(("setting", "default", "allowed", "meaning"), rows, (*before, ""))
+
+
+def advise(source: str, progress: Progress) -> Listing:
+    """Which methods can take this data, with what preset, and roughly at what cost.
+
+    Looks at the form of the data only (size, number of classes, how many), which every
+    plan takes as public.
+    """
+    dataset = load(source, progress=progress)
+    name = dataset.name if dataset.public else None
+    count = len(next(iter(dataset.parts.values())))
+    rows = tuple(_advice(get_method(m), name) for m in method_names())
+    form = "x".join(str(side) for side in dataset.shape)
+    before = (
+        f"{dataset.name}: about {count:,} records of {form}, {len(dataset.schema.classes)} classes",
+        "",
+    )
+    return Listing(("method", "preset", "tuned on", "good for"), rows, before)
+
+
+def list_datasets() -> Listing:
+    """The catalog, and where each dataset's raw files are looked for."""
+    rows = tuple(
+        (
+            entry.name,
+            "x".join(str(side) for side in entry.shape),
+            " / ".join(f"{part.count:,}" for part in entry.parts.values()),
+            entry.licence,
+            entry.summary,
+        )
+        for entry in catalog().values()
+    )
+    place = os.environ.get(DATA_VARIABLE)
+    where = f"{DATA_VARIABLE}={place}" if place else f"{DATA_VARIABLE} is not set"
+    return Listing(
+        ("dataset", "image", "train / test", "licence", "summary"),
+        rows,
+        after=("", f"Raw files are looked for under ${DATA_VARIABLE}/<name>/ ({where})."),
+    )
+
+
+def demo_table(found: Demo) -> str:
+    """The demo's figures: what a classifier learns from each release."""
+    rows = []
+    for run in found.runs:
+        best = [r for r in run.evaluation.rows if r.metric.startswith("gen2real")]
+        for row in best:
+            rows.append(
+                (run.result.claim.method.name, f"{row.metric}, {row.variant}", *_cells(row))
+            )
+    stamp = found.runs[0].evaluation.protocol.stamp or ""
+    headings = (
+        "method",
+        "trained on synthetic, tested on real",
+        "value",
+        "interval",
+        "real",
+        "chance",
+    )
+    return Listing(headings, tuple(rows), after=(stamp, "")).text()
+
+
+def _advice(method: Method, dataset: str | None) -> tuple[str, str, str, str]:
+    settings = resolve_config(method, dataset)
+    tuned = any(p.dataset == dataset for p in find_presets(method).entries if dataset)
+    preset = settings.preset if tuned or not dataset else f"{settings.preset} (none for {dataset})"
+    return method.info.name, preset, settings.tuned_on, method.info.summary
+
+
+def _cells(row: Row) -> tuple[str, str, str, str]:
+    def percent(value: float | None) -> str:
+        return "-" if value is None else f"{100 * value:.1f}%"
+
+    if row.status != "ok":
+        return (f"failed: {row.reason}", "-", "-", "-")
+    interval = f"{percent(row.low)} to {percent(row.high)}"
+    return percent(row.value), interval, percent(row.reference), percent(row.chance)

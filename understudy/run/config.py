@@ -1,0 +1,121 @@
+"""What a run was asked to do, in full; `config.yaml` of its folder holds it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from understudy.errors import UserError, did_you_mean
+from understudy.privacy.plan import Budget
+from understudy.privacy.state import write_durably
+
+FILE = "config.yaml"
+
+NOTHING_SELECTED = "nothing"
+"""As `selected_by`: the owner declares that no setting was chosen by private records."""
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One method on one dataset at one budget and seed.
+
+    source: what `understudy.data.load` takes.
+    epsilon: None asks for no guarantee (an empirical run).
+    count: the declared number of units (n0); None infers it from the data, and the claim
+        lists it as assumed public.
+    holdout: the fraction kept from the method for evaluation, where the source gives no
+        test part of its own.
+    dataset: the owner's name for the data, under which the account book adds up.
+    changes: method settings as `key=value`.
+    samples: how many records to make; None makes as many as the training part declares.
+    selected_among, selected_by, selection_covered: what these settings were chosen among,
+        by what, and whether that choice is public or charged.
+    insecure_noise_seed: repeatable noise for debugging; such a run can never be released.
+    """
+
+    source: str
+    method: str
+    epsilon: float | None
+    delta: float = 1e-5
+    label: str | None = None
+    unit: str | None = None
+    size: int | None = None
+    channels: int | None = None
+    classes: tuple[str, ...] = ()
+    hide: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    public: str | None = None
+    count: int | None = None
+    holdout: float = 0.15
+    dataset: str | None = None
+    changes: tuple[str, ...] = ()
+    samples: int | None = None
+    seed: int = 0
+    device: str = "auto"
+    selected_among: tuple[str, ...] = ()
+    selected_by: str | None = None
+    selection_covered: bool = False
+    insecure_noise_seed: int | None = None
+
+    def __post_init__(self) -> None:
+        self.budget()
+        if self.epsilon is not None and math.isinf(self.epsilon):
+            raise UserError("epsilon must be finite; leave it out for an empirical run.")
+        if self.count is not None and self.count < 1:
+            raise UserError(f"--count must be at least 1, not {self.count}.")
+        if not 0 < self.holdout < 1:
+            raise UserError(f"--holdout must lie between 0 and 1, not {self.holdout}.")
+        if self.samples is not None and self.samples < 1:
+            raise UserError(f"--samples must be at least 1, not {self.samples}.")
+        if self.selected_among and not self.selected_by:
+            raise UserError("--selected-among needs --selected-by: what was the choice made by?")
+        if self.selected_by and self.selected_by != NOTHING_SELECTED and not self.selected_among:
+            raise UserError("--selected-by needs --selected-among: what was the choice between?")
+
+    def budget(self) -> Budget:
+        if self.epsilon is None:
+            return Budget.empirical(self.delta)
+        return Budget(self.epsilon, self.delta)
+
+    def differing(self, other: RunConfig) -> list[str]:
+        """The names of the settings in which two configs differ."""
+        return [f.name for f in fields(self) if getattr(self, f.name) != getattr(other, f.name)]
+
+
+def write_config(folder: Path, config: RunConfig) -> None:
+    import yaml
+
+    plain = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(config).items()}
+    text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+    write_durably(folder / FILE, text.encode())
+
+
+def read_config(folder: Path) -> RunConfig:
+    """The config of a run folder; what is wrong in the file is named."""
+    import yaml
+
+    path = folder / FILE
+    if not path.exists():
+        raise UserError(f"{folder} is not a run folder: it has no {FILE}.")
+    try:
+        data = yaml.safe_load(path.read_text())
+    except yaml.YAMLError as error:
+        raise UserError(f"{path} is not readable YAML.") from error
+    return _from_mapping(data, path)
+
+
+def _from_mapping(data: Any, path: Path) -> RunConfig:
+    if not isinstance(data, Mapping):
+        raise UserError(f"{path} must hold settings by name.")
+    known = {f.name for f in fields(RunConfig)}
+    for key in data:
+        if key not in known:
+            raise UserError(f"{path}: no setting {key!r}; {did_you_mean(str(key), known)}")
+    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+    try:
+        return RunConfig(**values)
+    except TypeError as error:
+        raise UserError(f"{path}: {error}.") from error

@@ -1,0 +1,117 @@
+"""Evaluation of a run or of a release, on the owner's side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from understudy.data.catalog import catalog
+from understudy.data.load import Dataset, load
+from understudy.data.records import Records, concatenate
+from understudy.errors import UserError, did_you_mean
+from understudy.evaluate.evaluate import evaluate
+from understudy.evaluate.metric import Evaluation
+from understudy.evaluate.protocol import Protocol
+from understudy.privacy.ledger import read_ledger
+from understudy.progress import Progress, Silent
+from understudy.release.build import build_claim, current_versions, summarise
+from understudy.release.load import load_release
+from understudy.run.config import read_config
+from understudy.run.folder import RunFolder
+from understudy.run.prepare import open_book, prepare
+from understudy.run.reports import write_run_reports
+from understudy.run.tuning import tuning_of
+
+
+def evaluate_run(
+    folder: Path,
+    protocol: Protocol,
+    *,
+    device: str | None = None,
+    home: Path | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Measure a run's samples on its own test part; updates the owner's report.
+
+    Writes `metrics.json` into the run folder. Nothing of it goes into a release.
+    """
+    shown = progress or Silent()
+    run = RunFolder(folder)
+    config = read_config(folder)
+    records = run.load_samples()
+    prepared = prepare(config, home, shown)
+    if prepared.material.test is None:
+        raise UserError(f"{config.source} has no test part to evaluate on.")
+    result = evaluate(
+        records,
+        prepared.material.parts["train"],
+        prepared.material.test,
+        protocol,
+        device=device,
+        progress=shown,
+        dataset=prepared.material.dataset.name,
+    )
+    result.write(folder)
+    earlier = sum(r.run_id != run.read_plan()[0].ident for r in open_book(config, home).runs())
+    claim = build_claim(
+        read_ledger(run.ledger),
+        tuning=tuning_of(config, prepared.settings, earlier),
+        records=summarise(records),
+        versions=current_versions(),
+    )
+    write_run_reports(run, prepared, claim, records, _digest(run))
+    return result
+
+
+def evaluate_release(
+    folder: Path,
+    protocol: Protocol,
+    *,
+    real: str | None = None,
+    test: str | None = None,
+    out: Path | None = None,
+    device: str | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Measure a release on real records that the caller names.
+
+    real: a catalog name; its train part is what references and real2gen learn from, its
+        test part is tested on. test: any source, tested on as a whole; what was trained
+        on is then unknown and nothing takes its place.
+    """
+    if (real is None) == (test is None):
+        raise UserError("say what is real: --real with a catalog name, or --test with data.")
+    shown = progress or Silent()
+    records, claim = load_release(folder)
+    label = claim.records.schema.label
+    train, held = _catalog_parts(real, label) if real else (None, _whole(str(test), label, shown))
+    if out is not None and (out / "metrics.json").exists():
+        raise UserError(f"{out}/metrics.json exists already; choose another folder with -o.")
+    result = evaluate(
+        records, train, held, protocol, device=device, progress=shown, dataset=real or str(test)
+    )
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        result.write(out)
+    return result
+
+
+def _catalog_parts(name: str, label: str | None) -> tuple[Records, Records]:
+    if name not in catalog():
+        raise UserError(
+            f"--real takes a catalog name, not {name!r}; {did_you_mean(name, catalog())} "
+            "For your own data use --test."
+        )
+    dataset = load(name, label=label)
+    return dataset.part("train"), dataset.part("test")
+
+
+def _whole(source: str, label: str | None, progress: Progress) -> Records:
+    dataset: Dataset = load(source, label=label, progress=progress)
+    if "test" in dataset.parts:
+        return dataset.part("test")
+    return concatenate(list(dataset.parts.values()))
+
+
+def _digest(run: RunFolder) -> str | None:
+    released = (run.path / "release.json").exists()
+    return str(run.read_json("release.json")["digest"]) if released else None

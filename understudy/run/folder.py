@@ -1,0 +1,108 @@
+"""The run folder: where everything about one run lies, on the owner's side."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from understudy.data.records import Records
+from understudy.data.schema import Schema
+from understudy.errors import UserError
+from understudy.privacy.plan import Plan
+from understudy.privacy.state import sync_folder, write_durably
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Paths of a run, and the few files that hold plain JSON."""
+
+    path: Path
+
+    @property
+    def ledger(self) -> Path:
+        return self.path / "ledger.jsonl"
+
+    @property
+    def owner_log(self) -> Path:
+        return self.path / "owner.jsonl"
+
+    @property
+    def synthesizer(self) -> Path:
+        return self.path / "synthesizer"
+
+    @property
+    def samples(self) -> Path:
+        return self.path / "samples"
+
+    @property
+    def metrics(self) -> Path:
+        return self.path / "metrics.json"
+
+    def write_plan(self, plan: Plan, run: Mapping[str, Any]) -> None:
+        self.write_json("plan.json", {"plan": plan.to_json(), "run": dict(run)})
+
+    def read_plan(self) -> tuple[Plan, dict[str, Any]]:
+        data = self.read_json("plan.json")
+        return Plan.from_json(data["plan"]), dict(data["run"])
+
+    def add_time(self, phase: str, seconds: float) -> None:
+        """Add to the owner's record of how long each phase took, over all resumes."""
+        times = self.times()
+        self.write_json("times.json", {**times, phase: times.get(phase, 0.0) + seconds})
+
+    def times(self) -> dict[str, float]:
+        return self.read_json("times.json") if (self.path / "times.json").exists() else {}
+
+    def write_json(self, name: str, value: Any) -> None:
+        new = self.path / f".{name}.new"
+        write_durably(new, json.dumps(value, indent=1, sort_keys=True).encode())
+        new.rename(self.path / name)
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        data: dict[str, Any] = json.loads((self.path / name).read_text())
+        return data
+
+    def write_whole(self, target: Path, write: Callable[[Path], None]) -> None:
+        """Fill a folder under another name and rename it once it is complete."""
+        new = target.with_name(f".{target.name}.new")
+        for leftover in (new, target):
+            if leftover.exists():
+                shutil.rmtree(leftover)
+        new.mkdir()
+        write(new)
+        new.rename(target)
+        sync_folder(self.path)
+
+    def save_samples(self, records: Records) -> None:
+        def write(folder: Path) -> None:
+            columns = {f"attribute-{k}": v for k, v in records.attributes.items()}
+            np.savez(folder / "samples.npz", features=records.features, **columns)
+            (folder / "schema.json").write_text(json.dumps(records.schema.to_json()))
+
+        self.write_whole(self.samples, write)
+
+    def load_samples(self) -> Records:
+        if not self.samples.exists():
+            raise UserError(f"{self.path} holds no samples yet; finish it with --resume.")
+        schema = Schema.from_json(json.loads((self.samples / "schema.json").read_text()))
+        with np.load(self.samples / "samples.npz", allow_pickle=False) as data:
+            columns = {name: data[f"attribute-{name}"] for name in schema.names}
+            return Records(data["features"], columns, schema)
+
+
+def create_run_folder(path: Path) -> RunFolder:
+    """A new run folder that only its owner can read."""
+    if path.exists():
+        raise UserError(
+            f"the run folder {path} exists already; add --resume to go on with it, "
+            "or choose another name with --name."
+        )
+    path.mkdir(parents=True)
+    path.chmod(0o700)
+    return RunFolder(path)

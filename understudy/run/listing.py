@@ -1,0 +1,34 @@
+"""A small table for people, which is also JSON for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Rows under headings, with lines before and after."""
+
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        return "\n".join([*self.before, *aligned(self.headings, self.rows), *self.after])
+
+    def to_json(self) -> dict[str, Any]:
+        rows = [dict(zip(self.headings, row, strict=True)) for row in self.rows]
+        return {"rows": rows, "notes": [*self.before, *self.after]}
+
+
+def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns as wide as their widest cell."""
+    table = [list(headings), *[list(row) for row in rows]]
+    widths = [max(len(row[i]) for row in table) for i in range(len(headings))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in table
+    ]

@@ -1,0 +1,162 @@
+"""From a config to everything that is settled before private records are used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from understudy.data.dedup import deduplicate
+from understudy.data.load import Dataset, load
+from understudy.data.records import Records
+from understudy.data.splits import keyed_split
+from understudy.errors import UserError
+from understudy.methods.config import ResolvedConfig, config_to_json, resolve_config
+from understudy.methods.contract import Facts, Method
+from understudy.methods.registry import get_method
+from understudy.privacy.account_book import Book, default_dataset_name
+from understudy.privacy.noise import NoiseSource
+from understudy.privacy.plan import Plan
+from understudy.progress import Progress
+from understudy.release.facts import MethodFacts, Randomness, RunFacts
+from understudy.run.config import RunConfig
+
+
+@dataclass(frozen=True)
+class Material:
+    """The owner's records of a run: what the method may learn from, and the test part."""
+
+    dataset: Dataset
+    parts: Mapping[str, Records]
+    test: Records | None
+    split: str
+    dropped: int
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that has everything but its noise."""
+
+    config: RunConfig
+    method: Method
+    settings: ResolvedConfig
+    material: Material
+    facts: Facts
+    inferred_count: bool
+
+
+def prepare(config: RunConfig, home: Path | None, progress: Progress) -> Prepared:
+    """Load, split and resolve; nothing is written but the dataset's split key."""
+    method = get_method(config.method)
+    _refuse_unused(config, method)
+    material = gather(config, home, progress)
+    name = material.dataset.name if material.dataset.public else None
+    settings = resolve_config(method, name, config.epsilon, config.changes)
+    facts = declare(config, material)
+    return Prepared(config, method, settings, material, facts, config.count is None)
+
+
+def gather(config: RunConfig, home: Path | None, progress: Progress) -> Material:
+    """Read the source and divide it; a record's part depends on the record alone."""
+    dataset = load(
+        config.source,
+        label=config.label,
+        unit=config.unit,
+        size=config.size,
+        channels=config.channels,
+        classes=config.classes or None,
+        progress=progress,
+    )
+    if "all" not in dataset.parts:
+        train, dropped = _prepared_part(dataset.part("train"), config)
+        split = "stratified" if "stratified" in (dataset.split or "") else "given"
+        return Material(dataset, {"train": train}, dataset.parts.get("test"), split, dropped)
+    everything, dropped = _prepared_part(dataset.part("all"), config)
+    fractions = {"train": 1 - config.holdout, "test": config.holdout}
+    halves = keyed_split(everything, fractions, open_book(config, home).split_key())
+    return Material(dataset, {"train": halves["train"]}, halves["test"], "keyed-hash", dropped)
+
+
+def open_book(config: RunConfig, home: Path | None) -> Book:
+    return Book.open(config.dataset or default_dataset_name(config.source), home)
+
+
+def declare(config: RunConfig, material: Material) -> Facts:
+    """The declared facts that plan and method may depend on (rule 3)."""
+    dataset = material.dataset
+    whole = dataset.parts.get("all", dataset.parts.get("train"))
+    if whole is None:
+        raise UserError(f"{dataset.name} has no part to learn from.")
+    count = config.count if config.count is not None else _units(whole)
+    fraction = 1 - config.holdout if "all" in dataset.parts else 1.0
+    train = math.floor(count * fraction)
+    if train < 2:
+        raise UserError(
+            f"{count} declared records leave {train} to learn from; give more records "
+            "or a larger --count."
+        )
+    records = material.parts["train"]
+    return Facts(count, {"train": train}, records.shape, records.schema)
+
+
+def calibrate(prepared: Prepared) -> Plan:
+    """The plan of this run: the method's spending at the least noise the budget allows."""
+    spend = prepared.method.spend(prepared.settings.config, prepared.facts)
+    return prepared.config.budget().calibrate(spend)
+
+
+def run_facts(prepared: Prepared, noise: NoiseSource) -> RunFacts:
+    """What the ledger's first line says of the run: declared facts only."""
+    info, config = prepared.method.info, prepared.config
+    assumed = ["that the declared count is the true one"] if prepared.inferred_count else []
+    return RunFacts(
+        method=MethodFacts(
+            info.name,
+            info.paper,
+            config_to_json(prepared.settings.config),
+            info.changed_for_soundness,
+        ),
+        count=prepared.facts.count,
+        unit=config.unit,
+        parts=dict(prepared.facts.counts),
+        split=prepared.material.split,
+        assumed_public=tuple(assumed),
+        randomness=Randomness(
+            source=noise.description, insecure_seed=noise.insecure_seed is not None
+        ),
+    )
+
+
+def delta_warning(prepared: Prepared) -> str | None:
+    """A delta above 1/n0 allows one person's record to be published outright."""
+    limit = 1 / prepared.facts.count
+    if prepared.config.epsilon is None or prepared.config.delta <= limit:
+        return None
+    return (
+        f"warning: delta {prepared.config.delta:g} is above 1/{prepared.facts.count}; "
+        f"such a guarantee may leave one record unprotected; choose at most {limit:.1g}."
+    )
+
+
+def _prepared_part(records: Records, config: RunConfig) -> tuple[Records, int]:
+    unique = deduplicate(records)
+    schema = records.schema.with_roles(sensitive=config.hide, utility=config.keep)
+    return unique.records.with_schema(schema), unique.dropped
+
+
+def _units(records: Records) -> int:
+    return len(records) if records.units is None else len(np.unique(records.units))
+
+
+def _refuse_unused(config: RunConfig, method: Method) -> None:
+    """An option that the method would ignore is an error, not a silence."""
+    info = method.info
+    if config.hide and "hide" not in info.family:
+        raise UserError(f"{info.name} hides no attribute; leave --hide out.")
+    if config.public and not info.public_inputs:
+        raise UserError(f"{info.name} uses no public data; leave --public out.")
+    if config.epsilon is None and info.claim != "empirical":
+        raise UserError(f"{info.name} needs --epsilon (1 or 10, say).")

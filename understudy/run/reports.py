@@ -1,0 +1,87 @@
+"""The two reports of a run: the owner's, and the one that may be shared."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from understudy.data.records import Records
+from understudy.evaluate.metric import Evaluation
+from understudy.privacy.ledger import read_ledger
+from understudy.privacy.owner_log import read_owner_log
+from understudy.release.claim import Claim
+from understudy.release.gate import near_copies
+from understudy.report.model import Curve, OwnerData, ReportData
+from understudy.report.render import write_reports
+from understudy.run.folder import RunFolder
+from understudy.run.prepare import Prepared
+
+_PICTURES_PER_CLASS = 10
+_MOST_CURVE_POINTS = 400
+
+
+def write_run_reports(
+    folder: RunFolder, prepared: Prepared, claim: Claim, records: Records, digest: str | None
+) -> Path:
+    """Write `report.html` and `report-public.html` into the run folder; give the owner's."""
+    entries = [
+        {"kind": e.kind, "body": dict(e.body), "hash": e.hash} for e in read_ledger(folder.ledger)
+    ]
+    shareable = claim.kind != "empirical" or digest is not None
+    public = ReportData(
+        title=f"{prepared.method.info.name} on {prepared.material.dataset.name}",
+        claim=claim.to_json(),
+        ledger=entries,
+        samples=_pictures(records) if shareable and records.is_images else None,
+        settings={"preset": prepared.settings.preset, "seed": prepared.config.seed}
+        | dict(claim.method.config),
+        digest=digest,
+    )
+    owner_path, _ = write_reports(folder.path, public, _owner_data(folder, prepared, records))
+    return owner_path
+
+
+def _owner_data(folder: RunFolder, prepared: Prepared, records: Records) -> OwnerData:
+    train = prepared.material.parts["train"]
+    copies = near_copies(records, train)
+    warnings = [f"{copies} synthetic records equal a training record exactly."] if copies else []
+    return OwnerData(
+        metrics=Evaluation.read(folder.metrics).to_json() if folder.metrics.exists() else None,
+        curves=tuple(_curves(folder)),
+        timings=folder.times(),
+        counts={
+            "training records": len(train),
+            "test records": 0 if prepared.material.test is None else len(prepared.material.test),
+            "duplicates dropped": prepared.material.dropped,
+        },
+        warnings=tuple(warnings),
+        hardware={
+            "processor": platform.processor() or platform.machine(),
+            "cores": str(os.cpu_count()),
+            "device": prepared.config.device,
+        },
+    )
+
+
+def _pictures(records: Records) -> Records:
+    """The first few synthetic records of each class."""
+    labels = records.labels
+    chosen = [np.flatnonzero(labels == c)[:_PICTURES_PER_CLASS] for c in np.unique(labels)]
+    return records.select(np.concatenate(chosen))
+
+
+def _curves(folder: RunFolder) -> Iterator[Curve]:
+    """Loss, realised batch size and clipped fraction by step, from the owner's log."""
+    rows = [r for r in read_owner_log(folder.owner_log) if "step" in r]
+    for name in sorted({str(r["mechanism"]) for r in rows}):
+        own = [r for r in rows if r["mechanism"] == name]
+        kept = own[:: max(1, len(own) // _MOST_CURVE_POINTS)]
+        steps = [float(r["step"]) for r in kept]
+        clipped = [float(r["clipped"]) / max(1.0, float(r["units"])) for r in kept]
+        yield Curve(f"{name}: loss", steps, [float(r["loss"]) for r in kept], "step", "loss")
+        yield Curve(f"{name}: units drawn", steps, [float(r["units"]) for r in kept], "step")
+        yield Curve(f"{name}: share clipped", steps, clipped, "step")

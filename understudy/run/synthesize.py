@@ -1,0 +1,215 @@
+"""The main job: from a source and a budget to a verified release."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from understudy.data.records import Records
+from understudy.errors import UserError
+from understudy.privacy.ledger import read_ledger
+from understudy.privacy.noise import NoiseSource
+from understudy.privacy.plan import Plan
+from understudy.progress import Progress, Silent
+from understudy.release.build import build_claim, current_versions, summarise
+from understudy.release.bundle import write_release
+from understudy.release.claim import Claim
+from understudy.release.gate import run_refusals
+from understudy.release.verify import verify
+from understudy.run.config import RunConfig, read_config, write_config
+from understudy.run.fit import fit, load_synthesizer
+from understudy.run.folder import RunFolder, create_run_folder
+from understudy.run.prepare import (
+    Prepared,
+    calibrate,
+    delta_warning,
+    open_book,
+    prepare,
+    run_facts,
+)
+from understudy.run.reports import write_run_reports
+from understudy.run.tuning import tuning_of
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a finished run left: its claim, its folders, and the release's digest.
+
+    `release` and `digest` are None when the run may not be released; `refusals` says why.
+    """
+
+    claim: Claim
+    run: Path
+    release: Path | None
+    digest: str | None
+    report: Path
+    refusals: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What `--dry-run` shows: the plan and its cost; nothing has been spent or written."""
+
+    prepared: Prepared
+    plan: Plan
+
+    def to_json(self) -> dict[str, Any]:
+        plan = self.plan.to_json()
+        forecast = forecast_of(self.prepared)
+        return {
+            "epsilon": plan["epsilon"],
+            "delta": self.plan.delta,
+            "accountant": self.plan.accountant,
+            "count": self.prepared.facts.count,
+            "plan": plan,
+            "preset": self.prepared.settings.preset,
+            "expected": forecast,
+        }
+
+
+def forecast_of(prepared: Prepared) -> dict[str, float] | None:
+    """Rough seconds and gigabytes on two CPU cores, where the method can tell."""
+    forecast = getattr(prepared.method, "forecast", None)
+    if forecast is None:
+        return None
+    seconds, gigabytes = forecast(prepared.settings.config, prepared.facts)
+    return {"seconds": round(float(seconds)), "gigabytes": round(float(gigabytes), 1)}
+
+
+def preview(
+    config: RunConfig, *, home: Path | None = None, progress: Progress | None = None
+) -> Preview:
+    """Calibrate a run without beginning it."""
+    prepared = prepare(config, home, progress or Silent())
+    return Preview(prepared, calibrate(prepared))
+
+
+def synthesize(
+    config: RunConfig,
+    out: Path,
+    *,
+    run_folder: Path | None = None,
+    resume: bool = False,
+    signing_key: Path | None = None,
+    title: str | None = None,
+    home: Path | None = None,
+    progress: Progress | None = None,
+) -> RunResult:
+    """Fit, sample and release; `out` becomes the release, `run_folder` keeps the rest.
+
+    Everything in `out` may be handed on; everything in the run folder is the owner's.
+    """
+    shown = progress or Silent()
+    path = run_folder or Path("runs") / out.name
+    if out.exists() and not resume:
+        raise UserError(f"the output folder {out} exists already; choose another with -o.")
+    noise = _noise(config)
+    folder = _resumed(path, config) if resume else None
+    prepared = prepare(config, home, shown)
+    warning = delta_warning(prepared)
+    if warning:
+        shown.say(warning)
+    if folder is None:
+        folder = _begin(path, prepared, noise)
+    book = open_book(config, home)
+    earlier = sum(r.run_id != folder.read_plan()[0].ident for r in book.runs())
+    with _timed(folder, "fit"):
+        fit(prepared, folder, book, noise, shown)
+    with _timed(folder, "sample"):
+        records = _sample(prepared, folder)
+    entries = read_ledger(folder.ledger)
+    claim = build_claim(
+        entries,
+        tuning=tuning_of(config, prepared.settings, earlier),
+        records=summarise(records),
+        versions=current_versions(),
+    )
+    refusals = tuple(run_refusals(claim, entries))
+    digest = None
+    if not refusals:
+        with _timed(folder, "release"):
+            digest = _release(out, records, claim, folder, prepared, signing_key, title)
+        book.mark_released(folder.read_plan()[0].ident, digest)
+        folder.write_json("release.json", {"folder": str(out.resolve()), "digest": digest})
+    report = write_run_reports(folder, prepared, claim, records, digest)
+    return RunResult(claim, folder.path, out if digest else None, digest, report, refusals)
+
+
+def _begin(path: Path, prepared: Prepared, noise: NoiseSource) -> RunFolder:
+    plan = calibrate(prepared)
+    folder = create_run_folder(path)
+    write_config(folder.path, prepared.config)
+    folder.write_plan(plan, run_facts(prepared, noise).to_json())
+    return folder
+
+
+def _resumed(path: Path, config: RunConfig) -> RunFolder | None:
+    """The folder of an earlier start, or None if it never got as far as a plan."""
+    if not path.exists():
+        raise UserError(f"there is no run to resume at {path}; leave --resume out.")
+    if not (path / "plan.json").exists():
+        raise UserError(f"{path} stopped before it had a plan; delete it and start again.")
+    differing = read_config(path).differing(config)
+    if differing:
+        raise UserError(
+            f"--resume must repeat the run's options; {', '.join(differing)} differ from "
+            f"{path / 'config.yaml'}."
+        )
+    return RunFolder(path)
+
+
+def _noise(config: RunConfig) -> NoiseSource:
+    if config.insecure_noise_seed is None:
+        return NoiseSource()
+    return NoiseSource.insecure(config.insecure_noise_seed)
+
+
+def _sample(prepared: Prepared, folder: RunFolder) -> Records:
+    """Post-processing: the same seed gives the same records, so a resume repeats them."""
+    if folder.samples.exists():
+        return folder.load_samples()
+    synthesizer = load_synthesizer(folder)
+    count = prepared.config.samples or prepared.facts.counts["train"]
+    records = synthesizer.sample(count, seed=prepared.config.seed)
+    folder.save_samples(records)
+    return records
+
+
+def _release(
+    out: Path,
+    records: Records,
+    claim: Claim,
+    folder: RunFolder,
+    prepared: Prepared,
+    signing_key: Path | None,
+    title: str | None,
+) -> str:
+    """Write the release, or accept the one that an earlier start of this run wrote."""
+    if out.exists():
+        found = verify(out)
+        if found.ok and found.claim is not None and found.claim.ledger == claim.ledger:
+            return str(found.digest)
+        raise UserError(f"{out} exists and is not this run's release; choose another with -o.")
+    info = write_release(
+        out,
+        records=records,
+        claim=claim,
+        ledger=folder.ledger,
+        title=title or f"Synthetic stand-in for {prepared.material.dataset.name}",
+        signing_key=signing_key,
+        private=prepared.material.parts["train"] if claim.kind == "empirical" else None,
+    )
+    return info.digest
+
+
+@contextmanager
+def _timed(folder: RunFolder, phase: str) -> Iterator[None]:
+    start = time.monotonic()
+    try:
+        yield
+    finally:
+        folder.add_time(phase, time.monotonic() - start)

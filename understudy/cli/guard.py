@@ -7,7 +7,7 @@ import functools
 import json
 import sys
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import typer
 
@@ -39,7 +39,7 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
     return wrapper
 
 
-def _fail(sentence: str) -> Any:
+def _fail(sentence: str) -> NoReturn:
     print(f"error: {sentence}", file=sys.stderr)
     raise typer.Exit(2)
 

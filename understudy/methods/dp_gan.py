@@ -7,6 +7,7 @@ records; the generator learns from the discriminator and from random labels.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from understudy.privacy.sgd import DPSGDSession
 
 TRAINING = "discriminator"
-_GRADIENT_BYTES_ON_GPU = 2**32
+_GRADIENT_BYTES = {"cpu": 2**28, "cuda": 2**32}
 
 
 @dataclass(frozen=True)
@@ -132,27 +133,29 @@ class DPGan:
         state = context.restore()
         if state is not None:
             pair.load(state)
-        while sgd.steps_left > 0:
-            _discriminator_step(config, pair, sgd)
-            done = sgd.steps_done
-            if done % config.steps_per_generator == 0:
-                pair.generator_step(done // config.steps_per_generator)
+        for step in sgd.steps("training the discriminator"):
+            _discriminator_step(config, pair, sgd, step)
+            if (step + 1) % config.steps_per_generator == 0:
+                pair.generator_step((step + 1) // config.steps_per_generator)
             context.checkpoint(pair.snapshot)
         return GeneratorSynthesizer(pair.spec, pair.finished(), private.schema)
 
 
-def _discriminator_step(config: GanConfig, pair: AdversarialPair, sgd: DPSGDSession) -> None:
-    outside = None
-    if config.fake == "outside":
-        rows = config.micro_batch or config.fake_batch
-        outside = pair.fake_gradients(sgd.steps_done, rows)
+def _discriminator_step(
+    config: GanConfig, pair: AdversarialPair, sgd: DPSGDSession, step: int
+) -> None:
+    outside = pair.fake_gradients(step) if config.fake == "outside" else None
     sgd.step([pair.discriminator], pair.record_loss(), outside, pair.draws)
     pair.discriminator_optimizer.step()
 
 
 def _speed(config: GanConfig, pair: AdversarialPair, device: torch.device) -> Speed:
-    """A GPU takes larger micro-batches than the door would choose for a small machine."""
-    rows = config.micro_batch
-    if not rows and device.type == "cuda":
-        rows = max(1, min(config.batch, _GRADIENT_BYTES_ON_GPU // (4 * pair.discriminator_size)))
+    """Micro-batches that hold almost every draw whole, where memory allows.
+
+    A draw that is slightly larger than a micro-batch would cost a second, padded one.
+    """
+    memory = _GRADIENT_BYTES["cuda" if device.type == "cuda" else "cpu"]
+    fitting = max(1, memory // (4 * pair.discriminator_size))
+    roomy = math.ceil(config.batch + 4 * math.sqrt(config.batch))
+    rows = config.micro_batch or min(fitting, roomy)
     return Speed(micro_batch=rows, precision=config.precision)

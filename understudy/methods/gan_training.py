@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 LATENT = "latent"
 _LABEL = "label"
+_FAKES_AT_ONCE = 128
 
 
 class AdversarialPair:
@@ -93,7 +94,7 @@ class AdversarialPair:
 
         return loss
 
-    def fake_gradients(self, step: int, rows_at_once: int) -> list[torch.Tensor]:
+    def fake_gradients(self, step: int) -> list[torch.Tensor]:
         """The mean gradient of a constant number of fakes, each clipped like a record's.
 
         They are public: made from the generator and the seed. Clipping them keeps the two
@@ -110,8 +111,8 @@ class AdversarialPair:
 
         backend = VmapBackend([self.discriminator])
         total = ClippedSum(self._config.clip, self.discriminator_size, self._device, single=True)
-        for start in range(0, rows, rows_at_once):
-            some = slice(start, start + rows_at_once)
+        for start in range(0, rows, _FAKES_AT_ONCE):
+            some = slice(start, start + _FAKES_AT_ONCE)
             batch = Batch(images[some], {_LABEL: labels[some]}, {}, _LABEL)
             _, gradients = backend.per_record(loss, batch, 1)
             total.add(gradients, np.arange(len(gradients)))

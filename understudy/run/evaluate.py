@@ -11,19 +11,17 @@ from understudy.errors import UserError, did_you_mean
 from understudy.evaluate.evaluate import evaluate
 from understudy.evaluate.metric import Evaluation
 from understudy.evaluate.protocol import Protocol
-from understudy.privacy.ledger import read_ledger
 from understudy.progress import Progress, Silent
-from understudy.release.build import build_claim, current_versions, summarise
+from understudy.release.claim import Claim
 from understudy.release.load import load_release
 from understudy.run.config import read_config
 from understudy.run.folder import RunFolder
-from understudy.run.prepare import open_book, prepare
+from understudy.run.prepare import prepare
 from understudy.run.reports import write_run_reports
-from understudy.run.tuning import tuning_of
 
 
 def evaluate_run(
-    folder: Path,
+    folder: Path | str,
     protocol: Protocol,
     *,
     device: str | None = None,
@@ -35,8 +33,8 @@ def evaluate_run(
     Writes `metrics.json` into the run folder. Nothing of it goes into a release.
     """
     shown = progress or Silent()
-    run = RunFolder(folder)
-    config = read_config(folder)
+    run = RunFolder(Path(folder))
+    config = read_config(run.path)
     records = run.load_samples()
     prepared = prepare(config, home, shown)
     if prepared.material.test is None:
@@ -50,14 +48,8 @@ def evaluate_run(
         progress=shown,
         dataset=prepared.material.dataset.name,
     )
-    result.write(folder)
-    earlier = sum(r.run_id != run.read_plan()[0].ident for r in open_book(config, home).runs())
-    claim = build_claim(
-        read_ledger(run.ledger),
-        tuning=tuning_of(config, prepared.settings, earlier),
-        records=summarise(records),
-        versions=current_versions(),
-    )
+    result.write(run.path)
+    claim = Claim.from_json(run.read_json("claim.json"))
     write_run_reports(run, prepared, claim, records, _digest(run))
     return result
 

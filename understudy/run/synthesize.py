@@ -90,7 +90,7 @@ def preview(
 
 def synthesize(
     config: RunConfig,
-    out: Path,
+    out: Path | str,
     *,
     run_folder: Path | None = None,
     resume: bool = False,
@@ -103,7 +103,7 @@ def synthesize(
 
     Everything in `out` may be handed on; everything in the run folder is the owner's.
     """
-    shown = progress or Silent()
+    shown, out = progress or Silent(), Path(out)
     path = run_folder or Path("runs") / out.name
     if out.exists() and not resume:
         raise UserError(f"the output folder {out} exists already; choose another with -o.")
@@ -128,6 +128,7 @@ def synthesize(
         records=summarise(records),
         versions=current_versions(),
     )
+    folder.write_json("claim.json", claim.to_json())
     refusals = tuple(run_refusals(claim, entries))
     digest = None
     if not refusals:

@@ -36,4 +36,5 @@ class LocalNoise:
         flat = torch.nan_to_num(features.reshape(len(features), -1), posinf=0.0, neginf=0.0)
         norms = torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64).clamp(min=1e-30)
         factors = (self.radius / norms).clamp(max=1.0).float()
-        return (flat * factors.unsqueeze(1)).reshape(features.shape)
+        clipped: torch.Tensor = flat * factors.unsqueeze(1)
+        return clipped.reshape(features.shape)

@@ -47,6 +47,20 @@ def write_durably(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
+def append_durably(path: Path, line: bytes) -> None:
+    """Add a line and wait for the disk; one that the disk refuses leaves no half behind."""
+    with path.open("ab", buffering=0) as file:
+        end = file.seek(0, os.SEEK_END)
+        try:
+            written = 0
+            while written < len(line):
+                written += file.write(line[written:])
+            os.fsync(file.fileno())
+        except OSError:
+            file.truncate(end)
+            raise
+
+
 def sync_folder(folder: Path) -> None:
     """Wait until the disk has a folder's entries (a rename, say)."""
     handle = os.open(folder, os.O_RDONLY)

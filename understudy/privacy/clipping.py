@@ -46,6 +46,16 @@ class Blocks:
         return full.reshape(rows, -1)
 
 
+def clip_rows(vectors: torch.Tensor, clip: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Float32 vectors [rows, width], each at L2 norm at most `clip * (1 + 1e-6)`, and the
+    norms they had. One that is not finite, or longer than 1e30 clips, becomes zero."""
+    norms = torch.linalg.vector_norm(vectors, dim=1, dtype=torch.float64)
+    factors = (clip / norms).clamp(max=1.0)
+    usable = torch.isfinite(norms) & (factors > _LEAST_FACTOR)
+    scaled: torch.Tensor = vectors * factors.float().unsqueeze(1)
+    return scaled.masked_fill_(~usable.unsqueeze(1), 0.0), norms
+
+
 class ClippedSum:
     """The sum over units of their vectors, each clipped to L2 norm at most `clip`.
 
@@ -121,13 +131,10 @@ class ClippedSum:
         by_block.index_add_(0, vectors.block[:real], bounded.double())
 
     def _bounded(self, vectors: torch.Tensor) -> torch.Tensor:
-        norms = torch.linalg.vector_norm(vectors, dim=1, dtype=torch.float64)
-        factors = (self._clip / norms).clamp(max=1.0)
-        usable = torch.isfinite(norms) & (factors > _LEAST_FACTOR)
         self.units += len(vectors)
+        bounded, norms = clip_rows(vectors, self._clip)
         self._clipped += (norms > self._clip).sum()
-        scaled: torch.Tensor = vectors * factors.float().unsqueeze(1)
-        return scaled.masked_fill_(~usable.unsqueeze(1), 0.0)
+        return bounded
 
     def _check_form(self, vectors: torch.Tensor | Blocks, units: Rows) -> None:
         """A vector of another width could be broadcast, and count more than once."""

@@ -210,6 +210,7 @@ class Ledger:
     def __init__(self, path: Path, entries: Sequence[Entry]) -> None:
         self._path = path
         self._entries = list(entries)
+        self._size = sum(len(entry.line()) for entry in entries)
         self._in_doubt = False
 
     @classmethod
@@ -306,7 +307,8 @@ class Ledger:
         """
         self.check(entry)
         self._in_doubt = True
-        append_durably(self._path, entry.line())
+        append_durably(self._path, entry.line(), end=self._size)
+        self._size += len(entry.line())
         self._entries.append(entry)
         self._in_doubt = False
         return entry
@@ -315,7 +317,7 @@ class Ledger:
         """Refuse an entry that cannot be the next one."""
         if self._in_doubt:
             raise PrivacyError("the ledger could not be written; resume the run to settle it.")
-        if entry.hash != next_entry(self._entries, entry.kind, entry.body).hash:
+        if entry != next_entry(self._entries, entry.kind, entry.body):
             raise PrivacyError("the entry does not follow from the ledger's last line.")
         check_story([*self._entries, entry])
 

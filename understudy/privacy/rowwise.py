@@ -17,7 +17,7 @@ from understudy.errors import PrivacyError
 from understudy.privacy.batch import Batch
 
 TOLERANCE = 1e-5
-"""Largest difference, relative to the largest number compared."""
+"""Largest difference, relative to the longest vector compared: what clipping looks at."""
 
 
 def refuse_mixing_layers(models: Sequence[nn.Module]) -> None:
@@ -82,7 +82,7 @@ def gradient_of(value: torch.Tensor, over: Sequence[torch.Tensor]) -> torch.Tens
 
 
 class Agreement:
-    """Collects comparisons and judges the largest difference by the largest number."""
+    """Collects comparisons and judges the largest difference by the longest vector."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -97,8 +97,8 @@ class Agreement:
         together, alone = together.detach().double(), alone.detach().double()
         if not (torch.isfinite(together).all() and torch.isfinite(alone).all()):
             raise PrivacyError(f"{self._what} is not finite on random data.")
-        self._difference = max(self._difference, float((together - alone).abs().max()))
-        self._scale = max(self._scale, float(alone.abs().max()), float(together.abs().max()))
+        self._difference = max(self._difference, float((together - alone).norm()))
+        self._scale = max(self._scale, float(alone.norm()), float(together.norm()))
 
     def require(self) -> None:
         if self._difference > TOLERANCE * self._scale:

@@ -67,9 +67,11 @@ class DPSGDSession:
         with self._door.progress.task(description, self.mechanism.steps) as bar:
             bar.advance(self.steps_done)
             self._door.on_commit(bar.advance)
-            while self.steps_left > 0:
-                yield self.steps_done
-            self._door.on_commit(None)
+            try:
+                while self.steps_left > 0:
+                    yield self.steps_done
+            finally:
+                self._door.on_commit(None)
 
     def step(
         self,

@@ -58,6 +58,7 @@ class Door:
         self._block_began = 0.0
         self._marked = True
         self._broken = False
+        self._lost = False
         self._on_commit: Callable[[int], None] | None = None
         self._given: dict[str, int] = {}
         self._snapshot: Callable[[], State] = State
@@ -204,7 +205,7 @@ class Door:
 
     def abandon(self) -> None:
         """After an exception: charge the steps whose noise was drawn, keep no new state."""
-        if self._journal.ledger.open_block is None:
+        if self._lost or self._journal.ledger.open_block is None:
             self._interrupt.end()
         elif self._done_in_block:
             self._commit(None, None)
@@ -219,12 +220,29 @@ class Door:
         self._block_began = time.monotonic()
 
     def _commit(self, outputs: State | None, method: State | None) -> None:
-        self._journal.commit(self._done_in_block, outputs, method)
+        with self._or_lost():
+            self._journal.commit(self._done_in_block, outputs, method)
         self.owner_log.keep()
         self._interrupt.end()
         if self._on_commit is not None:
             self._on_commit(self._done_in_block)
         self._done_in_block = 0
+
+    @contextmanager
+    def _or_lost(self) -> Iterator[None]:
+        """Keeping a block; if that fails (a full disk), this process counts as dead.
+
+        Nothing of the block was shown, and the next start settles it: it keeps the block
+        if its folder is complete, and voids it otherwise.
+        """
+        finished = False
+        try:
+            yield
+            finished = True
+        finally:
+            if not finished:
+                self._broken = self._lost = True
+                self._interrupt.end()
 
     def _void(self) -> None:
         self._journal.ledger.void()

@@ -97,7 +97,8 @@ class Journal:
             for entry in self._ledger.entries
             if entry.kind == "commit" and entry.body["mechanism"] == mechanism
         ]
-        return load_state(kept[index], "outputs") if index < len(kept) else None
+        given = [folder for folder in kept if (folder / "outputs.json").exists()]
+        return load_state(given[index], "outputs") if index < len(given) else None
 
     def method_state(self) -> State | None:
         """The method's state of the last committed block that holds one."""

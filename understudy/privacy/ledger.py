@@ -18,7 +18,7 @@ from typing import Any, TypeGuard
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.events import Event
 from understudy.privacy.plan import Plan
-from understudy.privacy.state import sync_folder, write_durably
+from understudy.privacy.state import naming, sync_folder, write_durably
 
 FIRST_PREVIOUS = "0" * 64
 
@@ -285,12 +285,22 @@ class Ledger:
         if entry.hash != next_entry(self._entries, entry.kind, entry.body).hash:
             raise PrivacyError("the entry does not follow from the ledger's last line.")
         check_story([*self._entries, entry])
-        with self._path.open("ab") as file:
-            file.write(entry.line())
-            file.flush()
-            os.fsync(file.fileno())
+        self._write(entry.line())
         self._entries.append(entry)
         return entry
+
+    def _write(self, line: bytes) -> None:
+        """On the disk, or, if the disk refuses, the file as it was."""
+        with naming(self._path), self._path.open("ab", buffering=0) as file:
+            end = file.tell()
+            try:
+                written = 0
+                while written < len(line):
+                    written += file.write(line[written:])
+                os.fsync(file.fileno())
+            except OSError:
+                file.truncate(end)
+                raise
 
     def _require_open_block(self) -> Entry:
         if self.open_block is None:

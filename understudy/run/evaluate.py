@@ -73,11 +73,12 @@ def evaluate_release(
     if (real is None) == (test is None):
         raise UserError("say what is real: --real with a catalog name, or --test with data.")
     shown = progress or Silent()
+    if out is not None:
+        _check_out(out, folder)
     records, claim = load_release(folder)
-    label = claim.records.schema.label
-    train, held = _catalog_parts(real, label) if real else (None, _whole(str(test), label, shown))
-    if out is not None and (out / "metrics.json").exists():
-        raise UserError(f"{out}/metrics.json exists already; choose another folder with -o.")
+    train, held = (
+        _catalog_parts(real, claim, shown) if real else (None, _whole(str(test), claim, shown))
+    )
     result = evaluate(
         records, train, held, protocol, device=device, progress=shown, dataset=real or str(test)
     )
@@ -87,21 +88,41 @@ def evaluate_release(
     return result
 
 
-def _catalog_parts(name: str, label: str | None) -> tuple[Records, Records]:
+def _check_out(out: Path, release: Path) -> None:
+    """The figures are the owner's: they must not land in what is handed on (rule 10)."""
+    if (out / "metrics.json").exists():
+        raise UserError(f"{out}/metrics.json exists already; choose another folder with -o.")
+    if out.resolve().is_relative_to(release.resolve()):
+        raise UserError(f"-o {out} lies in the release, which is handed on; choose another folder.")
+
+
+def _catalog_parts(name: str, claim: Claim, progress: Progress) -> tuple[Records, Records]:
     if name not in catalog():
         raise UserError(
             f"--real takes a catalog name, not {name!r}; {did_you_mean(name, catalog())} "
             "For your own data use --test."
         )
-    dataset = load(name, label=label)
+    dataset = _load_like(name, claim, progress)
     return dataset.part("train"), dataset.part("test")
 
 
-def _whole(source: str, label: str | None, progress: Progress) -> Records:
-    dataset: Dataset = load(source, label=label, progress=progress)
+def _whole(source: str, claim: Claim, progress: Progress) -> Records:
+    dataset = _load_like(source, claim, progress)
     if "test" in dataset.parts:
         return dataset.part("test")
     return concatenate(list(dataset.parts.values()))
+
+
+def _load_like(source: str, claim: Claim, progress: Progress) -> Dataset:
+    """Real records with the release's label, in its channels and (if square) its size."""
+    channels, height, width = claim.records.shape
+    return load(
+        source,
+        label=claim.records.schema.label,
+        size=height if height == width else None,
+        channels=channels,
+        progress=progress,
+    )
 
 
 def _digest(run: RunFolder) -> str | None:

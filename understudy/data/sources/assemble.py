@@ -117,7 +117,7 @@ def _choose_label(
 def _refuse_single_image_class(label: str, column: Column) -> None:
     values, counts = np.unique([str(value) for value in column.values], return_counts=True)
     if 1 in counts:
-        name = values[list(counts).index(1)]
+        name = str(values[list(counts).index(1)])
         raise UserError(
             f"class {name!r} of {label!r} has a single image; merge it into another class, "
             "drop it, or add images."

@@ -56,14 +56,16 @@ def dying(at: int, *, after: bool) -> Iterator[list[int]]:
         yield touched
 
 
-def every_death(work: Callable[[], None], prepare: Callable[[], object]) -> Iterator[int]:
-    """Prepare and run `work` again and again, dying one touch later each time.
+def every_death(
+    work: Callable[[], None], prepare: Callable[[], object], stride: int = 1
+) -> Iterator[int]:
+    """Prepare and run `work` again and again, dying `stride` touches later each time.
 
     Yields after each death, so that the caller can look at what is left; ends when the
     work survives, once with deaths before the touches and once with deaths after them.
     """
     for after in (False, True):
-        for at in count():
+        for at in count(0, stride):
             prepare()
             try:
                 with dying(at, after=after):

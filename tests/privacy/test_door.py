@@ -450,7 +450,6 @@ def test_noise_of_two_runs_is_independent(tmp_path: Path) -> None:
         private = handle(tmp_path / name, records(5), SUM)
         out.append(private.noisy_sum(wide, clip=1.0, sigma=2.0).double().numpy())
     assert stats.pearsonr(*out).pvalue > ALPHA
-    assert not np.intersect1d(out[0], out[1]).size > 20
 
 
 def test_steps_and_releases_are_told_apart_after_a_restart(tmp_path: Path) -> None:

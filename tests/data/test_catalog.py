@@ -30,7 +30,7 @@ SHARED = os.environ.get(DATA_VARIABLE)
 
 @pytest.fixture
 def offline(monkeypatch):
-    def unreachable(source: str, reading: object):
+    def unreachable(source: str, _: object):
         raise UserError(f"{source} is not in the Hub cache and offline.")
 
     monkeypatch.setattr(catalog_module, "load_hub", unreachable)
@@ -54,7 +54,8 @@ def test_unknown_names_get_the_nearest():
 
 
 @pytest.mark.parametrize("name", RAW)
-def test_without_data_the_error_says_which_files_to_put_where(name, offline, monkeypatch, tmp_path):
+@pytest.mark.usefixtures("offline")
+def test_without_data_the_error_says_which_files_to_put_where(name, monkeypatch, tmp_path):
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
     with refused(name, *FILES, str(tmp_path / name), "understudy[hub]"):
         load(name)
@@ -63,7 +64,8 @@ def test_without_data_the_error_says_which_files_to_put_where(name, offline, mon
         load(name)
 
 
-def test_half_of_the_files_names_the_other_half(offline, monkeypatch, tmp_path):
+@pytest.mark.usefixtures("offline")
+def test_half_of_the_files_names_the_other_half(monkeypatch, tmp_path):
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
     (tmp_path / "mnist").mkdir()
     for name in FILES[:2]:
@@ -102,8 +104,9 @@ def small_mnist(monkeypatch) -> tuple[np.ndarray, np.ndarray]:
     return images, labels
 
 
+@pytest.mark.usefixtures("offline")
 def test_raw_files_are_found_checked_and_resized_after_the_check(
-    small_mnist, offline, monkeypatch, tmp_path
+    small_mnist, monkeypatch, tmp_path
 ):
     write_raw(tmp_path / "mnist", *small_mnist)
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
@@ -132,7 +135,8 @@ def test_the_hub_is_next_and_provenance_says_whether_it_is_the_same(
     assert ("differs" if changed else "identical") in dataset.provenance
 
 
-def test_a_hub_repository_of_another_shape_is_refused(small_mnist, monkeypatch):
+@pytest.mark.usefixtures("small_mnist")
+def test_a_hub_repository_of_another_shape_is_refused(monkeypatch):
     part = RawPart(np.zeros((3, 1, 28, 28), np.uint8), ["x"] * 3, {"label": Column([0, 1, 2])})
     monkeypatch.setattr(catalog_module, "load_hub", lambda *_: {"train": part, "test": part})
     monkeypatch.delenv(DATA_VARIABLE, raising=False)
@@ -143,7 +147,7 @@ def test_a_hub_repository_of_another_shape_is_refused(small_mnist, monkeypatch):
 def test_the_hub_route_asks_for_the_right_repository(monkeypatch):
     asked = []
 
-    def fetch(repository: str, config: str | None):
+    def fetch(repository: str, _: str | None):
         asked.append(repository)
         raise UserError("stop.")
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from plans import random_plan
 
+from tests.privacy.plans import random_plan
 from understudy.errors import UserError
 from understudy.privacy.accountants import price
 from understudy.privacy.mechanisms import (

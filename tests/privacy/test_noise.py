@@ -13,15 +13,15 @@ import time
 import numpy as np
 import pytest
 import torch
-from noise_checks import (
+from scipy import stats
+
+from tests.privacy.noise_checks import (
     forked_child_differs,
     has_independent_draws,
     is_normal,
     samples_by_poisson,
     streams_differ,
 )
-from scipy import stats
-
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy import chacha
 from understudy.privacy.noise import NoiseSource

@@ -39,13 +39,15 @@ def main() -> None:
     job = json.load(sys.stdin)
     from understudy.audit.rehearsal import rehearse
     from understudy.methods.config import build_config
+    from understudy.methods.contract import Synthesizer
     from understudy.privacy.plan import Plan
 
     module, _, name = job["method"].partition(":")
     method = getattr(importlib.import_module(module), name)()
     config = build_config(method.Config, job["config"])
     result = rehearse(method, config, Plan.from_json(job["plan"]), count=60, seed=1).result
-    result.sample(3, seed=0)
+    if isinstance(result, Synthesizer):
+        result.sample(3, seed=0)
 
 
 if __name__ == "__main__":

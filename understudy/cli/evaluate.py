@@ -36,12 +36,14 @@ def command(
     chosen = load_protocol("full" if full else protocol)
     progress = bars(as_json)
     where = None if device == "auto" else device
-    if (run is None) == (release is None):
-        raise UserError("say what to evaluate: a RELEASE folder, or --run with a run folder.")
+    if run is not None and (release or real or test or out):
+        raise UserError(
+            "--run knows its data and its folder; leave RELEASE, --real, --test, -o out."
+        )
     if run is not None:
-        if real or test or out:
-            raise UserError("--run knows its data and its folder; leave --real, --test and -o out.")
         result = evaluate_run(run, chosen, device=where, home=home, progress=progress)
+    elif release is None:
+        raise UserError("say what to evaluate: a RELEASE folder, or --run with a run folder.")
     else:
         result = evaluate_release(
             release, chosen, real=real, test=test, out=out, device=where, progress=progress

@@ -7,11 +7,19 @@ import functools
 import json
 import sys
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import typer
 
 from understudy.errors import UserError
+
+_OF_THE_MACHINE = frozenset(
+    {
+        *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS),
+        *(errno.EIO, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP),
+    }
+)
+"""Errors of disks and paths, which the user can mend; others are our own mistakes."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,19 +35,25 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
         except UserError as error:
             _fail(str(error))
         except KeyboardInterrupt:
-            _fail("stopped by Ctrl-C; what was finished is kept, go on with --resume.")
+            _fail("stopped by Ctrl-C; run it again when you like.")
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS):
+            if error.errno not in _OF_THE_MACHINE:
                 raise
-            where = f" ({error.filename})" if error.filename else ""
-            _fail(f"cannot write{where}: {error.strerror}; make room or choose another folder.")
+            _fail(_disk_sentence(error))
         except MemoryError:
             _fail("there is not enough memory; try a smaller --size, --samples or batch.")
 
     return wrapper
 
 
-def _fail(sentence: str) -> Any:
+def _disk_sentence(error: OSError) -> str:
+    where = str(error.filename) if error.filename else "a file"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return f"the disk is full: {where} could not be written; make room and go on."
+    return f"{where} cannot be used ({error.strerror}); choose another place."
+
+
+def _fail(sentence: str) -> NoReturn:
     print(f"error: {sentence}", file=sys.stderr)
     raise typer.Exit(2)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import typer
 
@@ -22,7 +23,6 @@ from understudy.cli import (
 app = typer.Typer(
     name="understudy",
     help="Synthetic stand-ins for sensitive image datasets, with privacy claims that are true.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -37,8 +37,13 @@ app.command("check-method")(check_method.command)
 app.command("keygen")(keygen.command)
 
 
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+"""What the option parser raises; typer exports the class only through its children."""
+
+
 @app.callback(invoke_without_command=True)
 def _version(
+    context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version and stop."),
 ) -> None:
     if version:
@@ -46,15 +51,31 @@ def _version(
 
         typer.echo(f"understudy {__version__}")
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(2)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line in this process and give its exit code."""
+    words = None if arguments is None else list(arguments)
     try:
-        app(args=None if arguments is None else list(arguments), prog_name="understudy")
+        code = app(args=words, prog_name="understudy", standalone_mode=False)
+    except _UsageError as error:
+        print(f"error: {_usage(error)}", file=sys.stderr)
+        return 2
+    except typer.Abort:
+        return 2
     except SystemExit as finished:
         return finished.code if isinstance(finished.code, int) else int(bool(finished.code))
-    return 0
+    return code if isinstance(code, int) else 0
+
+
+def _usage(error: Any) -> str:
+    """The parser's complaint as one sentence that says where the right words are."""
+    problem = str(error.format_message()).rstrip(".")
+    command = error.ctx.command_path if error.ctx is not None else "understudy"
+    return f"{problem[:1].lower()}{problem[1:]}; see {command} --help."
 
 
 def main() -> None:

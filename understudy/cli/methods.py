@@ -18,8 +18,11 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """List the methods; with a NAME, its settings; with --for DATA, advice."""
+    from understudy.errors import UserError
     from understudy.run.advice import advise, describe_method, list_methods
 
+    if name is not None and for_ is not None:
+        raise UserError("give a method's NAME or --for DATA, not both.")
     if name is not None:
         shown = describe_method(name)
     elif for_ is not None:

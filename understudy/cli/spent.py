@@ -34,3 +34,5 @@ def command(
         return
     for sentence in totals.sentences():
         typer.echo(sentence)
+    if not totals.runs:
+        typer.echo(f"No run on {data!r} is in the book; give the name that its runs were given.")

@@ -94,16 +94,21 @@ def command(
         return
     if out is None:
         raise UserError("say where the release goes: -o FOLDER (or ask for --dry-run).")
-    result = synthesize(
-        config,
-        out,
-        run_folder=runs / (name or out.name),
-        resume=resume,
-        signing_key=sign,
-        title=title,
-        home=home,
-        progress=progress,
-    )
+    try:
+        result = synthesize(
+            config,
+            out,
+            run_folder=runs / (name or out.name),
+            resume=resume,
+            signing_key=sign,
+            title=title,
+            home=home,
+            progress=progress,
+        )
+    except KeyboardInterrupt as stop:
+        raise UserError(
+            "stopped by Ctrl-C; what was finished is kept, add --resume to go on."
+        ) from stop
     _show_result(result, as_json)
 
 
@@ -146,10 +151,10 @@ def _show_result(result: RunResult, as_json: bool) -> None:
             }
         )
         return
-    typer.echo(claim.to_json()["statement"][0])
     for reason in result.refusals:
         typer.echo(reason)
     if result.release is not None:
+        typer.echo(claim.statement[0])
         typer.echo(f"release   {result.release}  (all of it may be handed on)")
         typer.echo(f"digest    {result.digest}")
     typer.echo(f"report    {result.report}  (the owner's)")

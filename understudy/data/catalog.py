@@ -165,7 +165,8 @@ def _from_hub(entry: Entry, raw: Mapping[str, RawPart]) -> tuple[dict[str, RawPa
     same = True
     for part, known in entry.parts.items():
         found = raw.get(part)
-        if found is None or found.pixels.shape != (known.count, *entry.shape):
+        shape = (known.count, *entry.shape)
+        if found is None or found.pixels.shape != shape or entry.label not in found.columns:
             raise UserError(
                 f"hf:{entry.hub} no longer holds the {part} part of {entry.name}; "
                 f"{_where_from(entry)} and put it into ${DATA_VARIABLE}/{entry.name}/."

@@ -39,7 +39,7 @@ from understudy.data.drawing.figure import (
     draw_neck,
     light_up,
 )
-from understudy.data.drawing.look import Look, Palette, draw_look
+from understudy.data.drawing.look import Look, Palette, Ranges, draw_look
 from understudy.data.records import Array, Images, Records
 from understudy.data.schema import Attribute, Schema
 from understudy.errors import UserError
@@ -59,11 +59,12 @@ class Declaration:
     correlation: Array
     age_lines: Mapping[str, Sequence[int]]
     palette: Palette
+    ranges: Ranges
 
 
 @functools.cache
 def declaration() -> Declaration:
-    """Attributes, class shares, correlation and colours, as declared in the data file."""
+    """Attributes, class shares, correlation, colours and ranges, as declared in the data file."""
     text = files("understudy.data").joinpath("portraits.yaml").read_text(encoding="utf-8")
     data = yaml.safe_load(text)
     return Declaration(
@@ -72,6 +73,7 @@ def declaration() -> Declaration:
         np.asarray(data["correlation"], np.float64),
         data["age_lines"],
         data["palette"],
+        {name: (low, high) for name, (low, high) in data["ranges"].items()},
     )
 
 
@@ -131,7 +133,7 @@ def _draw(
     rng: np.random.Generator, size: int, declared: Declaration
 ) -> tuple[Array, dict[str, Array]]:
     traits = draw_attributes(rng, _AT_ONCE, declared)
-    look = draw_look(rng, _AT_ONCE, declared.palette)
+    look = draw_look(rng, _AT_ONCE, declared.palette, declared.ranges)
     grain = rng.standard_normal((_AT_ONCE, 3, size, size), np.float32)
     canvas = _painted(look, traits, size, declared)
     return np.rint(light_up(canvas, look, grain) * 255.0).astype(np.uint8), traits

@@ -109,12 +109,18 @@ class Case:
         if key not in self._features:
             if extractor not in self._extractors:
                 self._extractors[extractor] = load_extractor(extractor)
-            images = _cut(self.part(part), self.fidelity_count, self.seed).features
+            images = _drawn(self.part(part), self.fidelity_count, self.seed).features
             found = self._extractors[extractor].features(images, self.device, self.progress)
             self._features[key] = found
         return self._features[key]
 
 
 def _cut(records: Records, most: int | None, seed: int) -> Records:
-    count = len(records) if most is None else min(most, len(records))
+    """All records, or as many as allowed at random; what is not cut is not copied."""
+    if most is None or len(records) <= most:
+        return records
+    return _drawn(records, most, seed)
+
+
+def _drawn(records: Records, count: int, seed: int) -> Records:
     return records.select(np.random.default_rng(seed).permutation(len(records))[:count])

@@ -54,6 +54,11 @@ class Measurement:
     reference: float | None = None
     chance: float | None = None
 
+    @property
+    def is_finite(self) -> bool:
+        numbers = (self.value, self.low, self.high, self.reference or 0.0, self.chance or 0.0)
+        return all(isfinite(number) for number in numbers)
+
 
 @dataclass(frozen=True)
 class Row:
@@ -141,8 +146,8 @@ class Metric(ABC):
             return self._row(None, str(error))
         except Exception as error:  # noqa: BLE001  the one place: a metric's failure is a row
             return self._row(None, f"{type(error).__name__}: {error}")
-        if not isfinite(measurement.value):
-            return self._row(None, f"the value is {measurement.value}, not a finite number")
+        if not measurement.is_finite:
+            return self._row(None, f"not every number is finite in {measurement}")
         return self._row(measurement, None)
 
     def _unmet(self, case: Case) -> str | None:
@@ -208,10 +213,13 @@ class Evaluation:
 
     def write(self, folder: Path) -> Path:
         """Write `metrics.json` into the folder, whole or not at all."""
-        folder.mkdir(parents=True, exist_ok=True)
         path = folder / "metrics.json"
         text = json.dumps(self.to_json(), indent=1, allow_nan=False)
-        _replace_file(path, f"{text}\n")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            _replace_file(path, f"{text}\n")
+        except OSError as error:
+            raise UserError(f"{path} could not be written: {error.strerror}.") from error
         return path
 
     @staticmethod

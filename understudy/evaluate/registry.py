@@ -30,6 +30,16 @@ EXTRACTORS: Mapping[str, str] = MappingProxyType(
     }
 )
 
+# What a reader must know before comparing figures made with an extractor.
+EXTRACTOR_NOTES: Mapping[str, str] = MappingProxyType(
+    {
+        "inception-v3": "Inception-v3 of 2015-12-05 in its PyTorch port, which resizes unsmoothed",
+        "lenet-mnist": "LeNet-5 trained on MNIST: meant for grey digits; not comparable with FID",
+        "squeezenet": "SqueezeNet 1.0, mean of its last fire module: not comparable with FID",
+        "random-conv": "random features: comparable only with itself",
+    }
+)
+
 
 def check_name(kind: str, name: str, known: Mapping[str, Any]) -> None:
     """Refuse a name that is not known, and offer the nearest."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from understudy.evaluate.metric import Evaluation, Row
+from understudy.evaluate.registry import EXTRACTOR_NOTES
 
 _HEADINGS = ("metric", "variant", "value", "interval", "real data", "chance", "better")
 
@@ -13,11 +14,12 @@ def render_table(evaluation: Evaluation) -> str:
     """One line for each row, failures with their reason, and the protocol below."""
     cells = [_HEADINGS, *(_cells(row) for row in evaluation.rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(_HEADINGS))]
-    lines = [_line(line, widths) for line in cells]
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    for position, row in enumerate(evaluation.rows, start=2):
+    lines = [_line(_HEADINGS, widths), _line(["-" * width for width in widths], widths)]
+    for row in evaluation.rows:
+        shown = _cells(row)
         if row.status == "failed":
-            lines[position] = f"{_line(_cells(row)[:2], widths)}  failed: {row.reason}"
+            shown = (*shown[:2], f"failed: {row.reason}")
+        lines.append(_line(shown, widths))
     return "\n".join((*lines, *_footer(evaluation)))
 
 
@@ -27,6 +29,8 @@ def _footer(evaluation: Evaluation) -> list[str]:
     lines = ["", f"protocol: {protocol.name}, {seeds}, {evaluation.synthetic_count} synthetic"]
     if evaluation.rows:
         lines.append(f"intervals: {evaluation.rows[0].confidence:.0%} confidence")
+    used = dict.fromkeys(row.extractor for row in evaluation.rows if row.extractor)
+    lines += [f"{name}: {EXTRACTOR_NOTES[name]}" for name in used if name in EXTRACTOR_NOTES]
     return [*lines, protocol.stamp] if protocol.stamp else lines
 
 

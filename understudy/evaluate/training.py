@@ -20,7 +20,7 @@ from understudy.data.records import Array, Records
 from understudy.errors import UserError
 from understudy.evaluate.protocol import Training
 from understudy.nets.classifiers import build_classifier
-from understudy.progress import Progress, Task
+from understudy.progress import Progress
 
 Codes = npt.NDArray[np.int64]
 
@@ -66,11 +66,11 @@ def fit_classifier(
 
     A part of them (`training.holdout`) is set aside and only chooses the epoch: the highest
     accuracy on it, then the lowest loss. Labels may be codes or probabilities, which the
-    cross-entropy takes as they are. The same seed gives the same classifier on one machine
-    and thread count, and the process's own generators are left as they were.
+    cross-entropy takes as they are. The same seed gives the same classifier on one CPU and
+    thread count, and the process's own generators are left as they were.
     """
     order = np.random.default_rng(seed)
-    kept, held = _split(records, training.holdout, order)
+    kept, held = _split(len(records), training.holdout, order)
     per_epoch = max(1, len(kept) // training.batch_size)
     epochs = max(training.epochs, ceil(training.least_steps / per_epoch))
     network = _initial_network(name, records, seed).to(device)
@@ -79,9 +79,11 @@ def fit_classifier(
     chosen, state = 0, network.state_dict()
     with progress.task(f"train {name}, seed {seed}", total=epochs * per_epoch) as bar:
         for epoch in range(1, epochs + 1):
-            batches = np.array_split(order.permutation(len(kept)), per_epoch)
-            _train_epoch(network, kept, batches, optimiser, schedule, device, bar)
-            score = _holdout_score(network, held, device)
+            for batch in np.array_split(order.permutation(kept), per_epoch):
+                _train_step(network, records, batch, optimiser, device)
+                schedule.step()
+                bar.advance()
+            score = _holdout_score(network, records, held, device)
             if score > best:
                 best, chosen = score, epoch
                 state = {key: value.clone() for key, value in network.state_dict().items()}
@@ -91,12 +93,13 @@ def fit_classifier(
     return FittedClassifier(network, chosen, best[0], device)
 
 
-def _split(records: Records, share: float, order: np.random.Generator) -> tuple[Records, Records]:
-    if len(records) < 2:
-        raise UserError(f"a classifier needs at least 2 records to learn from, not {len(records)}.")
-    held = min(max(1, round(share * len(records))), len(records) - 1)
-    shuffled = order.permutation(len(records))
-    return records.select(shuffled[held:]), records.select(shuffled[:held])
+def _split(count: int, share: float, order: np.random.Generator) -> tuple[Codes, Codes]:
+    """Positions to train on, and positions that choose the epoch."""
+    if count < 2:
+        raise UserError(f"a classifier needs at least 2 records to learn from, not {count}.")
+    held = min(max(1, round(share * count)), count - 1)
+    shuffled = order.permutation(count)
+    return shuffled[held:], shuffled[:held]
 
 
 def _initial_network(name: str, records: Records, seed: int) -> nn.Module:
@@ -123,45 +126,39 @@ def _optimiser(
     return optimiser, torch.optim.lr_scheduler.LambdaLR(optimiser, factor)
 
 
-def _train_epoch(
+def _train_step(
     network: nn.Module,
     records: Records,
-    batches: list[Codes],
+    batch: Codes,
     optimiser: torch.optim.Optimizer,
-    schedule: torch.optim.lr_scheduler.LambdaLR,
     device: torch.device,
-    bar: Task,
 ) -> None:
     network.train()
-    targets = _targets(records)
-    for batch in batches:
-        optimiser.zero_grad(set_to_none=True)
-        scores = network(_network_input(records.features[batch], device))
-        loss = F.cross_entropy(scores, targets[torch.from_numpy(batch)].to(device))
-        torch.autograd.backward(loss)
-        optimiser.step()
-        schedule.step()
-        bar.advance()
+    optimiser.zero_grad(set_to_none=True)
+    scores = network(_network_input(records.features[batch], device))
+    torch.autograd.backward(F.cross_entropy(scores, _targets(records, batch).to(device)))
+    optimiser.step()
 
 
-def _holdout_score(network: nn.Module, held: Records, device: torch.device) -> tuple[float, float]:
+def _holdout_score(
+    network: nn.Module, records: Records, held: Codes, device: torch.device
+) -> tuple[float, float]:
     """Accuracy, then minus the loss: larger is better, in this order."""
     network.eval()
-    targets = _targets(held)
     hits, loss = 0, 0.0
     with torch.inference_mode():
         for start in range(0, len(held), _SCORING_BATCH):
-            piece = slice(start, start + _SCORING_BATCH)
-            scores = network(_network_input(held.features[piece], device)).cpu()
-            loss += float(F.cross_entropy(scores, targets[piece], reduction="sum"))
-            hits += int((scores.argmax(dim=1).numpy() == held.labels[piece]).sum())
+            batch = held[start : start + _SCORING_BATCH]
+            scores = network(_network_input(records.features[batch], device)).cpu()
+            loss += float(F.cross_entropy(scores, _targets(records, batch), reduction="sum"))
+            hits += int((scores.argmax(dim=1).numpy() == records.labels[batch]).sum())
     return hits / len(held), -loss / len(held)
 
 
-def _targets(records: Records) -> torch.Tensor:
-    column = records.attributes[records.schema.label_attribute.name]
-    kind = np.int64 if column.ndim == 1 else np.float32
-    return torch.from_numpy(np.array(column, dtype=kind))
+def _targets(records: Records, batch: Codes) -> torch.Tensor:
+    """Codes, or probabilities where the labels are soft."""
+    column = records.attributes[records.schema.label_attribute.name][batch]
+    return torch.from_numpy(column.astype(np.int64 if column.ndim == 1 else np.float32))
 
 
 def _network_input(features: Array, device: torch.device) -> torch.Tensor:

@@ -58,6 +58,7 @@ class ResolvedConfig:
     preset: str
     tuned_on: str
     changed: tuple[str, ...]
+    tuned_on_itself: bool = False
 
 
 def setting(
@@ -107,7 +108,9 @@ def resolve_config(
     chosen: Preset = find_presets(method).choose(dataset, epsilon)
     by_hand = dict(_split_change(change) for change in changes)
     config = build_config(method.Config, {**chosen.settings, **by_hand})
-    return ResolvedConfig(config, chosen.name, chosen.tuned_on, tuple(sorted(by_hand)))
+    return ResolvedConfig(
+        config, chosen.name, chosen.tuned_on, tuple(sorted(by_hand)), chosen.tuned_on_itself
+    )
 
 
 def config_to_json(config: Any) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +48,9 @@ class GeneratorSynthesizer:
 
     def save(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        weights = {k: v.detach().cpu().contiguous() for k, v in self._generator.state_dict().items()}
+        weights = {
+            k: v.detach().cpu().contiguous() for k, v in self._generator.state_dict().items()
+        }
         description = {
             "format": FORMAT,
             "generator": self.spec.to_json(),
@@ -103,4 +104,4 @@ def _replace(path: Path, content: bytes) -> None:
     """Write a file whole or not at all."""
     part = path.with_name(f".{path.name}.part")
     write_durably(part, content)
-    os.replace(part, path)
+    part.replace(path)

@@ -38,9 +38,9 @@ def mlp(shape: Shape, classes: int) -> nn.Module:
 def cnn(shape: Shape, classes: int) -> nn.Module:
     """A LeNet-class network for images with sides from 8 to 128.
 
-    Two stages of 5x5 convolution (16, then 32 channels, padded to keep the size),
-    2x2 max pooling and ReLU; for larger images further 32-channel stages until the shorter side is at
-    most 8; then one hidden layer of 128 and the logits. No normalisation and no dropout, so
+    Two stages of 5x5 convolution (16, then 32 channels, padded to keep the size), 2x2 max
+    pooling and ReLU; for larger images further 32-channel stages until the shorter side is at
+    is at most 8; then one hidden layer of 128 and the logits. No normalisation and no dropout, so
     that it behaves alike in training and in use.
     """
     channels, height, width = _image_shape("cnn", shape)

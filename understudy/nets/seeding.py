@@ -28,9 +28,7 @@ def derived_seed(seed: int, *purpose: str | int) -> int:
     return int.from_bytes(hashlib.sha256(words.encode()).digest()[:8], "big") >> 1
 
 
-def stream(
-    seed: int, *purpose: str | int, device: torch.device | str = "cpu"
-) -> torch.Generator:
+def stream(seed: int, *purpose: str | int, device: torch.device | str = "cpu") -> torch.Generator:
     """A fresh generator for one purpose."""
     return torch.Generator(device).manual_seed(derived_seed(seed, *purpose))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,7 +44,7 @@ def load_state(folder: Path, name: str) -> State:
 
 def write_durably(path: Path, content: bytes) -> None:
     """Write a file and wait until the disk has it."""
-    with path.open("wb") as file:
+    with naming(path), path.open("wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
@@ -54,7 +55,7 @@ def append_durably(path: Path, line: bytes, end: int) -> None:
 
     A line that the disk refuses leaves no half behind.
     """
-    with path.open("ab", buffering=0) as file:
+    with naming(path), path.open("ab", buffering=0) as file:
         if file.seek(0, os.SEEK_END) != end:
             raise PrivacyError(f"{path.name} was changed by someone else; resume the run.")
         try:
@@ -65,6 +66,16 @@ def append_durably(path: Path, line: bytes, end: int) -> None:
         except OSError:
             file.truncate(end)
             raise
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """A full disk is reported without a name; say which file did not fit."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
 
 
 def sync_folder(folder: Path) -> None:

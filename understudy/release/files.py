@@ -24,7 +24,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
     temporary one is there. An existing `folder` is refused, also an empty one.
     """
     refuse_existing(folder)
-    partial = folder.parent / f".{folder.name}.partial-{secrets.token_hex(4)}"
+    partial = folder.parent / f"{_partial(folder)}{secrets.token_hex(4)}"
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         partial.mkdir()
@@ -38,6 +38,19 @@ def new_folder(folder: Path) -> Iterator[Path]:
         raise UserError(_why_not_written(folder, error)) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def remove_partial(folder: Path) -> None:
+    """Delete what a killed process left of `folder` under temporary names."""
+    start = _partial(folder)
+    if folder.parent.is_dir():
+        for leftover in folder.parent.iterdir():
+            if leftover.name.startswith(start):
+                shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _partial(folder: Path) -> str:
+    return f".{folder.name}.partial-"
 
 
 def refuse_existing(folder: Path) -> None:

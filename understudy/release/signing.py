@@ -27,6 +27,12 @@ _INSTALL = "signatures need the package 'cryptography'; install understudy[sign]
 
 def make_keys(private: Path, public: Path) -> None:
     """A new pair as PEM files; the private one is readable by its owner alone."""
+    if private.resolve() == public.resolve():
+        raise UserError(f"the two keys need two files; {private} was named for both.")
+    for path in (private, public):
+        if path.exists() or not path.parent.is_dir():
+            reason = "it exists already" if path.exists() else f"{path.parent} is no folder"
+            raise UserError(f"the key file {path} cannot be made: {reason}; name another.")
     try:
         from cryptography.hazmat.primitives import serialization as form
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -43,6 +49,11 @@ def make_keys(private: Path, public: Path) -> None:
             raise UserError(f"the key file {path} cannot be made: {error.strerror}.") from error
         with os.fdopen(handle, "wb") as file:
             file.write(content)
+
+
+def check_signing_key(key: Path) -> None:
+    """Raise a `UserError` unless `sign` could use this key; for asking before the work."""
+    _private_key(key)
 
 
 def sign(digest: str, key: Path) -> bytes:

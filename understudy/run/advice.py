@@ -6,6 +6,7 @@ import os
 
 from understudy.data.catalog import DATA_VARIABLE, catalog
 from understudy.data.load import load
+from understudy.errors import UserError
 from understudy.evaluate.metric import Row
 from understudy.methods.config import describe_config, resolve_config
 from understudy.methods.contract import Method
@@ -18,8 +19,7 @@ from understudy.run.listing import Listing
 
 def list_methods() -> Listing:
     """Every method that is installed, ours and third parties'."""
-    infos = [get_method(name).info for name in method_names()]
-    rows = tuple((i.name, i.family, i.claim, i.summary) for i in infos)
+    rows = tuple(_method_row(name) for name in method_names())
     return Listing(
         ("method", "family", "claim", "summary"),
         rows,
@@ -96,6 +96,15 @@ def demo_table(found: Demo) -> str:
         "chance",
     )
     return Listing(headings, tuple(rows), after=(stamp, "")).text()
+
+
+def _method_row(name: str) -> tuple[str, str, str, str]:
+    """A method that cannot be loaded is a row with its reason, not a gap."""
+    try:
+        info = get_method(name).info
+    except UserError as error:
+        return name, "-", "-", str(error)
+    return info.name, info.family, info.claim, info.summary
 
 
 def _advice(method: Method, dataset: str | None) -> tuple[str, str, str, str]:

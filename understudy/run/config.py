@@ -74,6 +74,10 @@ class RunConfig:
             raise UserError("--selected-among needs --selected-by: what was the choice made by?")
         if self.selected_by and self.selected_by != NOTHING_SELECTED and not self.selected_among:
             raise UserError("--selected-by needs --selected-among: what was the choice between?")
+        if self.selection_covered and not self.selected_among:
+            raise UserError("--selection-covered needs --selected-among: which choice is covered?")
+        if self.unit is not None and self.unit == self.label:
+            raise UserError(f"--unit and --label both name {self.unit!r}; they must differ.")
 
     def budget(self) -> Budget:
         if self.epsilon is None:

@@ -13,6 +13,8 @@ from understudy.privacy.door import Door
 from understudy.privacy.state import State
 from understudy.progress import Progress
 
+_NO_SUCH_DEVICE = "--device must be auto, cpu or cuda, not {!r}."
+
 
 @dataclass(frozen=True)
 class RunContext:
@@ -41,7 +43,9 @@ def choose_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise UserError(f"--device must be auto, cpu or cuda, not {name!r}.") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise UserError("--device cuda was asked for, but there is no GPU here; use cpu.")
+        raise UserError(_NO_SUCH_DEVICE.format(name)) from error
+    if device.type not in ("cpu", "cuda"):
+        raise UserError(_NO_SUCH_DEVICE.format(name))
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise UserError(f"--device {name} was asked for, but there is no such GPU here; use cpu.")
     return device

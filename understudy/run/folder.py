@@ -81,8 +81,8 @@ class RunFolder:
 
     def save_samples(self, records: Records) -> None:
         def write(folder: Path) -> None:
-            columns = {f"attribute-{k}": v for k, v in records.attributes.items()}
-            np.savez(folder / "samples.npz", features=records.features, **columns)
+            arrays: dict[str, Any] = {f"attribute-{k}": v for k, v in records.attributes.items()}
+            np.savez(folder / "samples.npz", features=records.features, **arrays)
             (folder / "schema.json").write_text(json.dumps(records.schema.to_json()))
 
         self.write_whole(self.samples, write)
@@ -96,13 +96,22 @@ class RunFolder:
             return Records(data["features"], columns, schema)
 
 
-def create_run_folder(path: Path) -> RunFolder:
-    """A new run folder that only its owner can read."""
+def create_run_folder(path: Path, fill: Callable[[RunFolder], None]) -> RunFolder:
+    """A new run folder that only its owner can read, whole or not at all."""
     if path.exists():
         raise UserError(
             f"the run folder {path} exists already; add --resume to go on with it, "
             "or choose another name with --name."
         )
-    path.mkdir(parents=True)
-    path.chmod(0o700)
+    new = path.with_name(f".{path.name}.new")
+    if new.exists():
+        shutil.rmtree(new)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        new.mkdir(mode=0o700)
+        fill(RunFolder(new))
+        new.rename(path)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    sync_folder(path.parent)
     return RunFolder(path)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from understudy.data.catalog import catalog
 from understudy.data.dedup import deduplicate
 from understudy.data.load import Dataset, load
 from understudy.data.records import Records
@@ -48,18 +49,24 @@ class Prepared:
     inferred_count: bool
 
 
-def prepare(config: RunConfig, home: Path | None, progress: Progress) -> Prepared:
-    """Load, split and resolve; nothing is written but the dataset's split key."""
+def prepare(
+    config: RunConfig, home: Path | None, progress: Progress, split_key: bytes | None = None
+) -> Prepared:
+    """Resolve, load and split; nothing is written but the dataset's split key.
+
+    split_key: use this one instead, for a look ahead that leaves no trace.
+    """
     method = get_method(config.method)
     _refuse_unused(config, method)
-    material = gather(config, home, progress)
-    name = material.dataset.name if material.dataset.public else None
-    settings = resolve_config(method, name, config.epsilon, config.changes)
+    settings = resolve_config(method, _public_name(config), config.epsilon, config.changes)
+    material = gather(config, home, progress, split_key)
     facts = declare(config, material)
     return Prepared(config, method, settings, material, facts, config.count is None)
 
 
-def gather(config: RunConfig, home: Path | None, progress: Progress) -> Material:
+def gather(
+    config: RunConfig, home: Path | None, progress: Progress, split_key: bytes | None = None
+) -> Material:
     """Read the source and divide it; a record's part depends on the record alone."""
     dataset = load(
         config.source,
@@ -76,12 +83,21 @@ def gather(config: RunConfig, home: Path | None, progress: Progress) -> Material
         return Material(dataset, {"train": train}, dataset.parts.get("test"), split, dropped)
     everything, dropped = _prepared_part(dataset.part("all"), config)
     fractions = {"train": 1 - config.holdout, "test": config.holdout}
-    halves = keyed_split(everything, fractions, open_book(config, home).split_key())
+    key = open_book(config, home).split_key() if split_key is None else split_key
+    halves = keyed_split(everything, fractions, key)
     return Material(dataset, {"train": halves["train"]}, halves["test"], "keyed-hash", dropped)
 
 
 def open_book(config: RunConfig, home: Path | None) -> Book:
-    return Book.open(config.dataset or default_dataset_name(config.source), home)
+    return Book.open(config.dataset or book_name(config.source), home)
+
+
+def book_name(source: str) -> str:
+    """Under what name a source's runs add up, where its owner gives none.
+
+    As in loading, a catalog name means the catalog's data, whatever lies beside us.
+    """
+    return source if source in catalog() else default_dataset_name(source)
 
 
 def declare(config: RunConfig, material: Material) -> Facts:
@@ -95,8 +111,8 @@ def declare(config: RunConfig, material: Material) -> Facts:
     train = math.floor(count * fraction)
     if train < 2:
         raise UserError(
-            f"{count} declared records leave {train} to learn from; give more records "
-            "or a larger --count."
+            f"a count of {count} leaves {train} to learn from; give more data, "
+            "a larger --count or a smaller --holdout."
         )
     records = material.parts["train"]
     return Facts(count, {"train": train}, records.shape, records.schema)
@@ -141,6 +157,12 @@ def delta_warning(prepared: Prepared) -> str | None:
     )
 
 
+def _public_name(config: RunConfig) -> str | None:
+    """The catalog name by which presets know this data, if it is public."""
+    entry = catalog().get(config.source)
+    return entry.name if entry is not None and entry.public else None
+
+
 def _prepared_part(records: Records, config: RunConfig) -> tuple[Records, int]:
     unique = deduplicate(records)
     schema = records.schema.with_roles(sensitive=config.hide, utility=config.keep)
@@ -156,6 +178,8 @@ def _refuse_unused(config: RunConfig, method: Method) -> None:
     info = method.info
     if config.hide and "hide" not in info.family:
         raise UserError(f"{info.name} hides no attribute; leave --hide out.")
+    if config.keep and "hide" not in info.family:
+        raise UserError(f"{info.name} keeps nothing but the label; leave --keep out.")
     if config.public and not info.public_inputs:
         raise UserError(f"{info.name} uses no public data; leave --public out.")
     if config.epsilon is None and info.claim != "empirical":

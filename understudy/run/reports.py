@@ -31,12 +31,12 @@ def write_run_reports(
     entries = [
         {"kind": e.kind, "body": dict(e.body), "hash": e.hash} for e in read_ledger(folder.ledger)
     ]
-    shareable = claim.kind != "empirical" or digest is not None
+    released = digest is not None
     public = ReportData(
         title=f"{prepared.method.info.name} on {prepared.material.dataset.name}",
         claim=claim.to_json(),
         ledger=entries,
-        samples=_pictures(records) if shareable and records.is_images else None,
+        samples=_pictures(records) if released and records.is_images else None,
         settings={"preset": prepared.settings.preset, "seed": prepared.config.seed}
         | dict(claim.method.config),
         digest=digest,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from understudy.errors import UserError
-from understudy.privacy.account_book import Book, Totals, default_dataset_name
+from understudy.privacy.account_book import Book, Totals
+from understudy.run.prepare import book_name
 
 
 def spent(source: str, *, delta: float = 1e-5, home: Path | None = None) -> Totals:
@@ -15,4 +16,10 @@ def spent(source: str, *, delta: float = 1e-5, home: Path | None = None) -> Tota
     """
     if not 0 < delta < 1:
         raise UserError(f"--delta must lie between 0 and 1, not {delta!r}.")
-    return Book.open(default_dataset_name(source), home).total(delta)
+    return _book(source, home).total(delta)
+
+
+def _book(source: str, home: Path | None) -> Book:
+    """The owner's own name wins over a folder that happens to be called so."""
+    named = Book.open(source, home)
+    return named if named.runs() else Book.open(book_name(source), home)

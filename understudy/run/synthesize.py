@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,12 +19,15 @@ from understudy.privacy.plan import Plan
 from understudy.progress import Progress, Silent
 from understudy.release.build import build_claim, current_versions, summarise
 from understudy.release.bundle import write_release
+from understudy.release.card import check_title
 from understudy.release.claim import Claim
+from understudy.release.files import remove_partial
 from understudy.release.gate import run_refusals
 from understudy.release.verify import verify
 from understudy.run.config import RunConfig, read_config, write_config
 from understudy.run.fit import fit, load_synthesizer
 from understudy.run.folder import RunFolder, create_run_folder
+from understudy.run.preflight import check_means, check_places
 from understudy.run.prepare import (
     Prepared,
     calibrate,
@@ -84,13 +89,14 @@ def preview(
     config: RunConfig, *, home: Path | None = None, progress: Progress | None = None
 ) -> Preview:
     """Calibrate a run without beginning it."""
-    prepared = prepare(config, home, progress or Silent())
+    key = secrets.token_bytes(32)
+    prepared = prepare(config, home, progress or Silent(), split_key=key)
     return Preview(prepared, calibrate(prepared))
 
 
 def synthesize(
     config: RunConfig,
-    out: Path,
+    out: Path | str,
     *,
     run_folder: Path | None = None,
     resume: bool = False,
@@ -103,18 +109,22 @@ def synthesize(
 
     Everything in `out` may be handed on; everything in the run folder is the owner's.
     """
-    shown = progress or Silent()
+    shown, out = progress or Silent(), Path(out)
     path = run_folder or Path("runs") / out.name
-    if out.exists() and not resume:
-        raise UserError(f"the output folder {out} exists already; choose another with -o.")
+    check_places(config, out, path, resume=resume)
+    check_means(config, signing_key, title)
+    folder = _resumed(path, config, shown) if resume else None
     noise = _noise(config)
-    folder = _resumed(path, config) if resume else None
     prepared = prepare(config, home, shown)
+    title = title or f"Synthetic stand-in for {prepared.material.dataset.name}"
+    check_title(title)
     warning = delta_warning(prepared)
     if warning:
         shown.say(warning)
     if folder is None:
         folder = _begin(path, prepared, noise)
+    else:
+        _check_same_facts(folder, prepared, noise)
     book = open_book(config, home)
     earlier = sum(r.run_id != folder.read_plan()[0].ident for r in book.runs())
     with _timed(folder, "fit"):
@@ -128,6 +138,7 @@ def synthesize(
         records=summarise(records),
         versions=current_versions(),
     )
+    folder.write_json("claim.json", claim.to_json())
     refusals = tuple(run_refusals(claim, entries))
     digest = None
     if not refusals:
@@ -141,18 +152,19 @@ def synthesize(
 
 def _begin(path: Path, prepared: Prepared, noise: NoiseSource) -> RunFolder:
     plan = calibrate(prepared)
-    folder = create_run_folder(path)
-    write_config(folder.path, prepared.config)
-    folder.write_plan(plan, run_facts(prepared, noise).to_json())
-    return folder
+
+    def fill(folder: RunFolder) -> None:
+        write_config(folder.path, prepared.config)
+        folder.write_plan(plan, run_facts(prepared, noise).to_json())
+
+    return create_run_folder(path, fill)
 
 
-def _resumed(path: Path, config: RunConfig) -> RunFolder | None:
-    """The folder of an earlier start, or None if it never got as far as a plan."""
+def _resumed(path: Path, config: RunConfig, progress: Progress) -> RunFolder | None:
+    """The folder of an earlier start, or None if it was stopped before it had a plan."""
     if not path.exists():
-        raise UserError(f"there is no run to resume at {path}; leave --resume out.")
-    if not (path / "plan.json").exists():
-        raise UserError(f"{path} stopped before it had a plan; delete it and start again.")
+        progress.say(f"there is no run at {path} yet; it begins now.")
+        return None
     differing = read_config(path).differing(config)
     if differing:
         raise UserError(
@@ -160,6 +172,18 @@ def _resumed(path: Path, config: RunConfig) -> RunFolder | None:
             f"{path / 'config.yaml'}."
         )
     return RunFolder(path)
+
+
+def _check_same_facts(folder: RunFolder, prepared: Prepared, noise: NoiseSource) -> None:
+    """The plan was made for declared facts; going on with others would not follow it."""
+    began = folder.read_plan()[1]
+    now = json.loads(json.dumps(run_facts(prepared, noise).to_json()))
+    differing = [key for key in now if now[key] != began.get(key)]
+    if differing:
+        raise UserError(
+            f"{folder.path} was begun with other data or another version of the method "
+            f"({', '.join(differing)} differ); restore what it began with, or start a new run."
+        )
 
 
 def _noise(config: RunConfig) -> NoiseSource:
@@ -186,7 +210,7 @@ def _release(
     folder: RunFolder,
     prepared: Prepared,
     signing_key: Path | None,
-    title: str | None,
+    title: str,
 ) -> str:
     """Write the release, or accept the one that an earlier start of this run wrote."""
     if out.exists():
@@ -194,12 +218,13 @@ def _release(
         if found.ok and found.claim is not None and found.claim.ledger == claim.ledger:
             return str(found.digest)
         raise UserError(f"{out} exists and is not this run's release; choose another with -o.")
+    remove_partial(out)
     info = write_release(
         out,
         records=records,
         claim=claim,
         ledger=folder.ledger,
-        title=title or f"Synthetic stand-in for {prepared.material.dataset.name}",
+        title=title,
         signing_key=signing_key,
         private=prepared.material.parts["train"] if claim.kind == "empirical" else None,
     )

@@ -33,6 +33,7 @@ def test_round_trip(tmp_path, zipped):
     dataset = load(tmp_path)
     assert (dataset.part("train").features[:, 0] == IMAGES).all()
     assert (dataset.part("test").features[:, 0] == IMAGES[::-1]).all()
+    assert dataset.part("train").features.flags.writeable
     assert dataset.schema.classes == ("1", "2", "3")
     assert dataset.part("train").labels.tolist() == [2, 0, 2, 0, 1, 1]
 

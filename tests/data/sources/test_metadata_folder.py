@@ -88,6 +88,21 @@ def test_a_missing_unit_is_named(tmp_path):
         load(write(tmp_path, rows, "jsonl"), unit="patient")
 
 
+def test_text_may_hold_line_separators(tmp_path):
+    rows = [{**row, "label": "one\u2028two" if i % 2 else "three"} for i, row in enumerate(ROWS)]
+    assert load(write(tmp_path, rows, "jsonl")).schema.classes == ("one\u2028two", "three")
+    quoted = 'file_name,label\nz.png,"a\nb"\nb.png,"a\nb"\nc.png,x\nsub/a.png,x\n'
+    save(tmp_path / "metadata.csv", quoted.encode())
+    (tmp_path / "metadata.jsonl").unlink()
+    assert load(tmp_path).schema.classes == ("a\nb", "x")
+
+
+def test_a_measurement_cannot_be_the_unit(tmp_path):
+    rows = [{**row, "weight": 0.5 + i} for i, row in enumerate(ROWS)]
+    with refused("'weight'", "cannot be the unit", "whole numbers"):
+        load(write(tmp_path, rows, "jsonl"), unit="weight")
+
+
 @pytest.mark.parametrize(
     ("rows", "words"),
     [

@@ -63,9 +63,9 @@ class Window:
         target = colour[:, :, None, None] if colour.ndim == 2 else colour
         self.colours[...] += cover[:, None] * (target - self.colours)
 
-    def shade(self, cover: Floats, factor: float) -> None:
+    def shade(self, cover: Floats, factor: float | Floats) -> None:
         """Darken (factor below 1) or lighten what is there."""
-        self.colours[...] *= 1.0 + cover[:, None] * np.float32(factor - 1.0)
+        self.colours[...] *= (1.0 + cover * (factor - 1.0))[:, None]
 
 
 class Canvas:

@@ -13,7 +13,7 @@ from understudy.data.records import Array
 
 EYE_X, EYE_Y = 5.9, 0.6
 LIPS = np.array([0.78, 0.32, 0.32], np.float32)
-LINE = 0.62
+LINE = 0.56
 
 
 def draw_head(canvas: Canvas, look: Look) -> None:
@@ -30,7 +30,7 @@ def draw_head(canvas: Canvas, look: Look) -> None:
     glow = np.exp(-((side - 7.6) ** 2 + (window.v - 6.4) ** 2) / 7.0) * look["blush"]
     window.paint(glow * face, look.skin * np.array([1.0, 0.62, 0.60], np.float32))
     around_eyes = np.exp(-((side - EYE_X) ** 2 + (window.v - EYE_Y) ** 2) / 18.0)
-    window.shade(around_eyes * face * look["eye_shade"], 2.0)
+    window.shade(around_eyes * face, 1.0 + look["eye_shade"])
 
 
 def draw_eyes(canvas: Canvas, look: Look) -> None:
@@ -70,9 +70,9 @@ def draw_mouth(canvas: Canvas, look: Look, expression: Array) -> None:
     direction = (expression - 1)[:, None, None].astype(np.float32)
     sag = direction * look["mouth_strength"] + 0.3 * look["wobble"]
     middle = window.v - 10.2 + 0.5 * sag
-    lips = window.along(bow(window.u, middle, sag, look["mouth_reach"]), look["lip_width"])
-    window.paint(lips, 0.55 * LIPS + 0.35 * look.skin)
-    window.shade(window.along(bow(window.u, middle, sag, look["mouth_reach"]), 0.5), 0.5)
+    lips = bow(window.u, middle, sag, look["mouth_reach"])
+    window.paint(window.along(lips, look["lip_width"]), 0.55 * LIPS + 0.35 * look.skin)
+    window.shade(window.along(lips, 0.5), 0.5)
 
 
 def draw_age(canvas: Canvas, look: Look, lines: Mapping[str, Sequence[int]], age: Array) -> None:
@@ -81,7 +81,7 @@ def draw_age(canvas: Canvas, look: Look, lines: Mapping[str, Sequence[int]], age
     forehead = canvas.window(Box(-9.0, -12.5, 9.0, -4.5))
     for k in range(3):
         v = forehead.v + 6.0 + 2.1 * k - 0.4 * look["wobble"]
-        line = forehead.along(bow(forehead.u, v, -0.5, 6.6 - 0.9 * k), 0.95)
+        line = forehead.along(bow(forehead.u, v, -0.5, 6.6 - 0.9 * k), 1.0)
         forehead.shade(line * (count["forehead"] > k), LINE)
     eyes = canvas.window(Box(-14.0, -4.0, 14.0, 5.5))
     for k, (height, slant) in enumerate(((3.3, 0.4), (-2.0, -0.4))):
@@ -91,7 +91,7 @@ def draw_age(canvas: Canvas, look: Look, lines: Mapping[str, Sequence[int]], age
     mouth = canvas.window(Box(-11.5, 4.0, 11.5, 16.5))
     for k in range(2):
         side = np.abs(mouth.u) - 5.7 - 2.2 * k
-        line = mouth.along(bow(mouth.v - 8.8 - 0.6 * k, side, 1.2, 3.4 - 0.5 * k), 0.95)
+        line = mouth.along(bow(mouth.v - 9.4 - 0.5 * k, side, 1.2, 3.2 - 0.4 * k), 1.0)
         mouth.shade(line * (count["mouth"] > k), LINE)
     chin = mouth.along(bow(mouth.u, mouth.v - 14.8, -0.6, 2.6), 1.0)
     mouth.shade(chin * (count["chin"] > 0), LINE)
@@ -99,12 +99,12 @@ def draw_age(canvas: Canvas, look: Look, lines: Mapping[str, Sequence[int]], age
 
 def draw_freckles(canvas: Canvas, look: Look, freckled: Array) -> None:
     """Dots over nose and cheeks, anywhere in a band, on those who have them."""
-    window = canvas.window(Box(-11.5, 2.5, 11.5, 8.5))
+    window = canvas.window(Box(-10.5, 2.3, 10.5, 7.2))
     nearest = np.full_like(window.u, 99.0)
     for k in range(FRECKLES):
         place = look.freckles[:, k, :, None, None]
-        left = -10.0 + 20.0 * (k + place[:, 0]) / FRECKLES
-        dot = (window.u - left) ** 2 + (window.v - 3.6 - 3.4 * place[:, 1]) ** 2
+        left = -9.0 + 18.0 * (k + place[:, 0]) / FRECKLES
+        dot = (window.u - left) ** 2 + (window.v - 3.4 - 2.6 * place[:, 1]) ** 2
         nearest = np.minimum(nearest, dot)
     dots = window.inside(np.sqrt(nearest) - 0.62)
     window.shade(dots * (freckled == 1)[:, None, None], 0.66)

@@ -10,6 +10,7 @@ from understudy.data.drawing.shapes import ellipse, rounded_box
 from understudy.data.records import Array
 
 _TURN = np.float32(2.0 * np.pi)
+_WARM = np.array([1.0, 0.0, -1.0], np.float32)[:, None, None]
 
 
 def draw_background(canvas: Canvas, look: Look) -> None:
@@ -21,10 +22,10 @@ def draw_background(canvas: Canvas, look: Look) -> None:
 
 def draw_neck(canvas: Canvas, look: Look) -> None:
     window = canvas.window(Box(-7.0, 10.0, 7.0, 27.0))
-    window.paint(window.inside(rounded_box(window.u, window.v - 18.0, 5.6, 9.0, 2.0)), look.skin)
+    neck = window.inside(rounded_box(window.u, window.v - 18.0, 5.6, 9.0, 2.0))
+    window.paint(neck, look.skin)
     chin_shadow = np.clip((21.0 - window.v) / 5.0, 0.0, 1.0)
-    inside = window.inside(rounded_box(window.u, window.v - 18.0, 5.6, 9.0, 2.0))
-    window.shade(inside * chin_shadow, 0.78)
+    window.shade(neck * chin_shadow, 0.78)
 
 
 def draw_clothes(canvas: Canvas, look: Look, clothing: Array) -> None:
@@ -86,12 +87,12 @@ def _strands(window: Window, look: Look, hair: Array) -> Floats:
     return look.hair[:, :, None, None] * (sheen * (1.0 + 0.26 * wave))[:, None] + 0.03
 
 
-def light_up(canvas: Canvas, look: Look, rng_noise: Floats) -> Floats:
-    """The picture as a camera sees it: light from one side, a colour cast, grain."""
-    across, down = look.light[:, 3, None, None], look.light[:, 4, None, None]
-    slope = 1.0 + (across * canvas.u + down * canvas.v) / 32.0
-    seen = canvas.colours * (slope[:, None] * look.light[:, :3, None, None])
-    seen += rng_noise * look.noise[:, None]
+def light_up(canvas: Canvas, look: Look, grain: Floats) -> Floats:
+    """The picture as a camera sees it: light from one side, warm or cool, and grain."""
+    slope = 1.0 + (look["light_across"] * canvas.u + look["light_down"] * canvas.v) / 32.0
+    tint = look["light"][:, None] + look["warmth"][:, None] * _WARM
+    seen = canvas.colours * (slope[:, None] * tint)
+    seen += grain * look["grain"][:, None]
     return np.clip(seen, 0.0, 1.0, out=seen)
 
 

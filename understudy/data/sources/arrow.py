@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from understudy.data.images import ImageStack, Reading, read_file
-from understudy.data.sources.raw import Column, RawPart, Value
+from understudy.data.sources.raw import Column, RawPart, Value, plain
 from understudy.errors import UserError
 
 
@@ -51,7 +51,7 @@ def read_arrow(part: ArrowPart, reading: Reading, source: str) -> RawPart:
                 stack.add(data, name)
                 names.append(name)
             for column in usable:
-                values[column].extend(_plain(v) for v in batch.column(column).to_pylist())
+                values[column].extend(plain(v) for v in batch.column(column).to_pylist())
             task.advance(len(cells))
     columns = {name: _column(values[name], _class_names(features.get(name))) for name in usable}
     return RawPart(stack.finish(), names, columns, left_out)
@@ -139,7 +139,3 @@ def _column(values: list[Value], classes: tuple[str, ...] | None) -> Column:
         return Column(values)
     # A ClassLabel of -1 is how a missing label is written.
     return Column([None if value == -1 else value for value in values], classes)
-
-
-def _plain(value: Any) -> Value:
-    return str(value).lower() if isinstance(value, bool) else value

@@ -34,7 +34,7 @@ class Roles:
 def assemble(raw: Mapping[str, RawPart], roles: Roles, source: str) -> dict[str, Records]:
     """The records of each part, all with one schema."""
     columns, left_out = _shared_columns(raw)
-    units = _units(raw, columns, roles, source)
+    units = _units(raw, columns, left_out, roles, source)
     if roles.unit is not None:
         columns.pop(roles.unit)
     names = [name for part in raw.values() for name in part.names]
@@ -117,7 +117,7 @@ def _choose_label(
 def _refuse_single_image_class(label: str, column: Column) -> None:
     values, counts = np.unique([str(value) for value in column.values], return_counts=True)
     if 1 in counts:
-        name = values[list(counts).index(1)]
+        name = str(values[list(counts).index(1)])
         raise UserError(
             f"class {name!r} of {label!r} has a single image; merge it into another class, "
             "drop it, or add images."
@@ -125,10 +125,18 @@ def _refuse_single_image_class(label: str, column: Column) -> None:
 
 
 def _units(
-    raw: Mapping[str, RawPart], columns: Mapping[str, Column], roles: Roles, source: str
+    raw: Mapping[str, RawPart],
+    columns: Mapping[str, Column],
+    left_out: Mapping[str, str],
+    roles: Roles,
+    source: str,
 ) -> dict[str, Array]:
     if roles.unit is None:
         return {}
+    if roles.unit in left_out:
+        raise UserError(
+            f"column {roles.unit!r} of {source} cannot be the unit: it {left_out[roles.unit]}."
+        )
     if roles.unit not in columns:
         raise UserError(
             f"no column {roles.unit!r} to take units from in {source}; "

@@ -62,7 +62,11 @@ def _fetch(repository: str, config: str | None) -> Mapping[str, Any]:
         with nullcontext() if reachable else _cache_only():
             found: Mapping[str, Any] = datasets.load_dataset(repository, config)
     except (OSError, ValueError, RuntimeError) as error:
-        where = "was refused by the Hub" if reachable else "is not in the Hub cache and offline"
+        where = (
+            "was refused by the Hub"
+            if reachable
+            else "is not in the Hub cache, and the Hub cannot be reached"
+        )
         first_line = (str(error).splitlines() or [""])[0]
         raise UserError(
             f"hf:{repository} {where} ({first_line.rstrip('.')}); check the name, go online, or "

@@ -90,13 +90,12 @@ def load_idx_folder(folder: Path, reading: Reading) -> dict[str, RawPart]:
     return parts
 
 
-def _read_up_to(file: io.BufferedIOBase, count: int) -> bytes:
+def _read_up_to(file: io.BufferedIOBase, count: int) -> bytearray:
     """In pieces: a header may announce more than memory, and must not be believed first."""
-    pieces: list[bytes] = []
-    while count and (piece := file.read(min(count, _PIECE))):
-        pieces.append(piece)
-        count -= len(piece)
-    return b"".join(pieces)
+    body = bytearray()
+    while count > len(body) and (piece := file.read(min(count - len(body), _PIECE))):
+        body += piece
+    return body
 
 
 def _shape(header: bytes, dimensions: int, path: Path) -> tuple[int, ...]:

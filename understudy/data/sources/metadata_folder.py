@@ -7,6 +7,7 @@ image's path below the folder, every other column annotates it.
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,11 +17,11 @@ from understudy.data.images import Reading
 from understudy.data.sources.raw import (
     Column,
     RawPart,
-    Value,
     by_part,
     files_below,
     is_image_file,
     part_folders,
+    plain,
     read_images,
 )
 from understudy.errors import UserError
@@ -64,14 +65,14 @@ def _metadata_files(folder: Path) -> list[Path]:
 
 def _read_rows(path: Path) -> list[Row]:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read as UTF-8 text; save it as UTF-8.") from error
     return _csv_rows(text, path) if path.suffix == ".csv" else _jsonl_rows(text, path)
 
 
 def _csv_rows(text: str, path: Path) -> list[Row]:
-    reader = csv.reader(text.splitlines(), strict=True)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     rows: list[Row] = []
     try:
         header = next(reader, [])
@@ -95,7 +96,7 @@ def _csv_rows(text: str, path: Path) -> list[Row]:
 
 def _jsonl_rows(text: str, path: Path) -> list[Row]:
     rows: list[Row] = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
@@ -145,11 +146,7 @@ def _columns(rows: list[Row]) -> tuple[dict[str, Column], dict[str, str]]:
     for name in names:
         values = [row.get(name) for row in rows]
         if all(isinstance(value, str | int | None) for value in values):
-            columns[name] = Column([_plain(value) for value in values])
+            columns[name] = Column([plain(value) for value in values])
         else:
             left_out[name] = "holds values that are neither text nor whole numbers"
     return columns, left_out
-
-
-def _plain(value: Value) -> Value:
-    return str(value).lower() if isinstance(value, bool) else value

@@ -49,6 +49,11 @@ class RawPart:
     left_out: Mapping[str, str] = field(default_factory=dict)
 
 
+def plain(value: str | int | bool | None) -> Value:
+    """A value as it becomes a class: truth values are text, as in JSON."""
+    return str(value).lower() if isinstance(value, bool) else value
+
+
 def read_images(paths: Sequence[Path], reading: Reading, place: Path) -> Array:
     """The pixels of these files, with a bar that says where they are read from."""
     stack = ImageStack(len(paths), reading)

@@ -22,14 +22,12 @@ class Extractor:
 
     prepare: from a `uint8 [B, C, H, W]` batch with one or three channels to network input.
     network: from that input to features `[B, dimension]`.
-    note: what a reader must know before comparing figures made with it.
     """
 
     name: str
     dimension: int
     network: nn.Module
     prepare: Callable[[torch.Tensor], torch.Tensor]
-    note: str
     batch_size: int = 64
 
     def features(
@@ -51,9 +49,13 @@ class Extractor:
 
 
 def load_extractor(name: str) -> Extractor:
-    """The extractor of this name; its weights are found or downloaded now."""
-    extractor: Extractor = resolve("extractor", name, EXTRACTORS)()
-    return extractor
+    """The extractor of this name; its weights are found or downloaded now.
+
+    Layers draw initial weights that are then replaced; torch's generator is put back.
+    """
+    build: Callable[[], Extractor] = resolve("extractor", name, EXTRACTORS)
+    with torch.random.fork_rng(devices=[]):
+        return build()
 
 
 def to_rgb(images: torch.Tensor) -> torch.Tensor:

@@ -3,7 +3,9 @@
 This is the Inception of the 2015-12-05 TensorFlow graph as ported to PyTorch, which differs
 from the usual Inception-v3: padding does not count in average poolings, the pooling branch
 of the last block takes the maximum, and there are 1008 outputs. The state-dict keys are those
-of the port's file `pt_inception-2015-12-05-6726825d.pth`.
+of the port's file `pt_inception-2015-12-05-6726825d.pth`. Tests check layout, shapes and
+pooling rules on random weights; agreement with the published features was not checked, for
+want of the weights where this was written.
 """
 
 from __future__ import annotations
@@ -220,7 +222,6 @@ def build() -> Extractor:
         dimension=2048,
         network=load_network(path, _SHA256_PREFIX),
         prepare=prepare,
-        note="Inception-v3 (2015-12-05), PyTorch port: resized without smoothing to 299 px",
         batch_size=32,
     )
 

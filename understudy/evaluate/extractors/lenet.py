@@ -58,7 +58,6 @@ def build() -> Extractor:
         dimension=84,
         network=network,
         prepare=prepare,
-        note="LeNet-5 trained on MNIST: meant for grey digits, not comparable with FID",
         batch_size=256,
     )
 

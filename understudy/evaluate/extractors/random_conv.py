@@ -32,7 +32,6 @@ def build() -> Extractor:
         dimension=_WIDTHS[-1] * 4,
         network=_network(),
         prepare=_prepare,
-        note="random features: comparable only with itself",
         batch_size=256,
     )
 

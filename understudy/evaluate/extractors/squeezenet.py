@@ -14,8 +14,16 @@ _SIDE = 227
 _BGR_MEAN = (104.0, 117.0, 123.0)
 
 # Squeeze width and expansion width of each fire module; pooling follows 4 and 8.
-_FIRES = {2: (16, 64), 3: (16, 64), 4: (32, 128), 5: (32, 128)}
-_FIRES |= {6: (48, 192), 7: (48, 192), 8: (64, 256), 9: (64, 256)}
+_FIRES = {
+    2: (16, 64),
+    3: (16, 64),
+    4: (32, 128),
+    5: (32, 128),
+    6: (48, 192),
+    7: (48, 192),
+    8: (64, 256),
+    9: (64, 256),
+}
 
 
 class Fire(nn.Module):
@@ -74,7 +82,6 @@ def build() -> Extractor:
         dimension=512,
         network=network,
         prepare=prepare,
-        note="SqueezeNet 1.0 trained on ImageNet, mean of its last fire module: not FID",
     )
 
 

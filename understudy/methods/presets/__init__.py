@@ -1,8 +1,9 @@
 """Presets: settings as data, each saying what it was tuned on.
 
 A method's presets live in `presets/<name>.yaml` beside its module (or one package up).
-The file is a list; each entry has `tuned_on` and `settings`, and may say `dataset` and
-`epsilon_at_least`. The entry without both is the default. A choice layers the default,
+The file is a list; each entry has `tuned_on` and `settings`, and may say `dataset`,
+`epsilon_at_least` and `tuned_on_itself`. The entry without dataset and epsilon is the
+default. A choice layers the default,
 then the dataset's entry, then the dataset's entry for the largest `epsilon_at_least` that
 the run reaches; the words of the last layer used go into the claim.
 """
@@ -19,17 +20,22 @@ from understudy.errors import UserError, did_you_mean
 from understudy.methods.contract import Method
 
 UNTUNED = "not tuned on any data"
-_KEYS = ("dataset", "epsilon_at_least", "tuned_on", "settings")
+_KEYS = ("dataset", "epsilon_at_least", "tuned_on", "tuned_on_itself", "settings")
 
 
 @dataclass(frozen=True)
 class Preset:
-    """Settings by name, and the data that they were chosen on."""
+    """Settings by name, and the data that they were chosen on.
+
+    tuned_on_itself: the tuning looked at the dataset that the preset is for, so a claim on
+        that dataset does not cover it.
+    """
 
     tuned_on: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     dataset: str | None = None
     epsilon_at_least: float = 0.0
+    tuned_on_itself: bool = False
 
     @property
     def name(self) -> str:
@@ -61,7 +67,13 @@ class Presets:
         for layer in layers:
             merged.update(layer.settings)
         last = layers[-1] if layers else Preset(UNTUNED)
-        return Preset(last.tuned_on, merged, last.dataset, last.epsilon_at_least)
+        return Preset(
+            last.tuned_on,
+            merged,
+            last.dataset,
+            last.epsilon_at_least,
+            any(layer.tuned_on_itself for layer in layers),
+        )
 
 
 def find_presets(method: Method) -> Presets:
@@ -102,4 +114,5 @@ def _preset(file_name: str, entry: Any) -> Preset:
         settings=dict(entry.get("settings", {})),
         dataset=entry.get("dataset"),
         epsilon_at_least=float(entry.get("epsilon_at_least", 0.0)),
+        tuned_on_itself=bool(entry.get("tuned_on_itself", False)),
     )

@@ -424,3 +424,35 @@ def test_micro_batches_follow_declared_figures_only(speed: Speed, rows: int) -> 
 def test_speed_settings_are_checked(wrong: dict[str, Any]) -> None:
     with pytest.raises(UserError):
         Speed(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "refused"),
+    [
+        (lambda g: g.roll(1, 0), True),
+        (lambda g: g.mean(dim=0, keepdim=True).expand_as(g), True),
+        (lambda g: torch.zeros_like(g), True),
+        (lambda g: g * 1.01, True),
+        (lambda g: g * (1 + 1e-4), False),
+    ],
+    ids=["another record's", "the mean", "lost", "scaled", "rounded"],
+)
+def test_a_backend_is_held_against_each_record_alone(
+    monkeypatch: pytest.MonkeyPatch,
+    wrong: Callable[[torch.Tensor], torch.Tensor],
+    refused: bool,
+) -> None:
+    """But not for rounding: deep networks on GPUs differ by more than one row's check allows."""
+    right = VmapBackend.per_record
+
+    def per_record(self: VmapBackend, *arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        values, gradients = right(self, *arguments)
+        return values, wrong(gradients)
+
+    monkeypatch.setattr(VmapBackend, "per_record", per_record)
+    engine = engine_of(CASES["mlp"], "vmap", records(6))
+    if refused:
+        with pytest.raises(PrivacyError, match="each record's own"):
+            engine.prepare(classify, {})
+    else:
+        engine.prepare(classify, {})

@@ -11,8 +11,17 @@ import pytest
 import torch
 from torch import nn
 
-from tests.privacy.rig import Silence, enter, handle, kinds, leave, open_door, records, vectors
-from tests.privacy.test_sgd import fits_noise
+from tests.privacy.rig import (
+    Silence,
+    enter,
+    fits_noise,
+    handle,
+    kinds,
+    leave,
+    open_door,
+    records,
+    vectors,
+)
 from understudy.errors import PrivacyError
 from understudy.privacy.batch import Batch
 from understudy.privacy.ensemble import Ensemble, make_shards

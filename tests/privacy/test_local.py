@@ -8,8 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from tests.privacy.rig import Silence, enter, handle, kinds, leave, open_door, records, vectors
-from tests.privacy.test_sgd import fits_noise
+from tests.privacy.rig import (
+    Silence,
+    enter,
+    fits_noise,
+    handle,
+    kinds,
+    leave,
+    open_door,
+    records,
+    vectors,
+)
 from understudy.data.records import Records
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.ledger import read_ledger, spent_events

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.privacy import faults, rules
+from tests.privacy import faults, influence_rules, rules
 
 RULES: dict[tuple[int, rules.Rule], list[faults.Fault]] = {
     (1, rules.noise_is_secret): [
@@ -32,26 +32,28 @@ RULES: dict[tuple[int, rules.Rule], list[faults.Fault]] = {
         faults.blocks_as_long_as_their_records_take,
     ],
     (3, rules.divisors_are_declared): [faults.divided_by_the_realised_batch],
-    (4, rules.all_that_join_count_once): [
+    (4, influence_rules.all_that_join_count_once): [
         faults.last_micro_batch_dropped,
         faults.padding_counted,
     ],
-    (4, rules.empty_batches_get_noise): [faults.no_noise_when_nobody_joined],
-    (4, rules.one_unit_adds_at_most_the_clip): [
+    (4, influence_rules.empty_batches_get_noise): [faults.no_noise_when_nobody_joined],
+    (4, influence_rules.one_unit_adds_at_most_the_clip): [
         faults.clipped_layer_by_layer,
         faults.clipped_in_half_precision,
         faults.not_finite_not_caught,
         faults.draws_clipped_apart,
     ],
-    (5, rules.units_keep_their_shards): [faults.shards_by_index],
-    (6, rules.a_person_counts_once_in_everything): [
+    (5, influence_rules.units_keep_their_shards): [faults.shards_by_index],
+    (6, influence_rules.a_person_counts_once_in_everything): [
         faults.units_ignored,
         faults.records_of_a_unit_clipped_apart,
     ],
-    (6, rules.a_person_joins_as_one): [faults.units_ignored],
+    (6, influence_rules.a_person_joins_as_one): [faults.units_ignored],
     (8, rules.the_book_knows_before_the_first_record_is_read): [faults.book_written_afterwards],
-    (9, rules.aggregates_are_charged_for_a_replaced_shard): [faults.aggregate_noised_for_one_clip],
-    (9, rules.shards_get_no_discount): [faults.discount_for_shards],
+    (9, influence_rules.aggregates_are_charged_for_a_replaced_shard): [
+        faults.aggregate_noised_for_one_clip
+    ],
+    (9, influence_rules.shards_get_no_discount): [faults.discount_for_shards],
     (0, rules.reserved_before_noise_and_committed_before_output): [
         faults.noise_before_the_reservation,
         faults.output_before_the_commit,

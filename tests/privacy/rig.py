@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+import torch
+from torch import nn
 
 from understudy.data.records import Records
 from understudy.data.schema import Attribute, Schema
+from understudy.privacy.backends.base import Loss
+from understudy.privacy.batch import Batch
 from understudy.privacy.door import Door
 from understudy.privacy.journal import Journal
 from understudy.privacy.mechanisms import Mechanism
@@ -16,18 +20,37 @@ from understudy.privacy.noise import NoiseSource
 from understudy.privacy.owner_log import OwnerLog
 from understudy.privacy.plan import Budget, Plan
 from understudy.privacy.private_records import PrivateRecords
+from understudy.privacy.state import State
 from understudy.privacy.tape import Tape
 
 CLASSES = ("a", "b", "c")
+KEY = b"k" * 32
 
 
 def records(
-    count: int, seed: int = 0, units: Sequence[str] | None = None, size: int = 4
+    count: int,
+    seed: int = 0,
+    units: Sequence[str] | None = None,
+    size: int = 4,
+    soft: bool = False,
 ) -> Records:
     rng = np.random.default_rng(seed)
+    images = rng.integers(0, 256, (count, 1, size, size), dtype=np.uint8)
+    codes = rng.integers(0, len(CLASSES), count)
+    probabilities = rng.dirichlet(np.ones(len(CLASSES)), count).astype(np.float32)
     return Records(
-        rng.integers(0, 256, (count, 1, size, size), dtype=np.uint8),
-        {"label": rng.integers(0, len(CLASSES), count)},
+        images,
+        {"label": probabilities if soft else codes},
+        Schema((Attribute("label", CLASSES),), label="label"),
+        None if units is None else np.asarray(units),
+    )
+
+
+def vectors(features: np.ndarray, units: Sequence[str] | None = None) -> Records:
+    """Records whose features are these float vectors, all of class a."""
+    return Records(
+        np.asarray(features, dtype=np.float32),
+        {"label": np.zeros(len(features), dtype=np.int64)},
         Schema((Attribute("label", CLASSES),), label="label"),
         None if units is None else np.asarray(units),
     )
@@ -44,7 +67,11 @@ def plan(*mechanisms: Mechanism) -> Plan:
 
 
 def open_door(
-    folder: Path, *mechanisms: Mechanism, tape: Tape | None = None, noise: NoiseSource | None = None
+    folder: Path,
+    *mechanisms: Mechanism,
+    tape: Tape | None = None,
+    noise: NoiseSource | None = None,
+    shard_key: bytes = KEY,
 ) -> Door:
     """A door on a new run, or on the run that `folder` already holds."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -56,13 +83,94 @@ def open_door(
         journal,
         noise or NoiseSource(),
         owner_log=OwnerLog(folder / "owner.jsonl"),
-        shard_key=b"k" * 32,
+        shard_key=shard_key,
         tape=tape,
     )
 
 
-def handle(
-    folder: Path, data: Records, *mechanisms: Mechanism, count: int | None = None
-) -> PrivateRecords:
-    door = open_door(folder, *mechanisms)
+def enter(door: Door, data: Records, count: int | None = None) -> PrivateRecords:
+    """A handle on part `train` of a door."""
     return door.handles({"train": data}, {"train": len(data) if count is None else count})["train"]
+
+
+def handle(
+    folder: Path,
+    data: Records,
+    *mechanisms: Mechanism,
+    count: int | None = None,
+    noise: NoiseSource | None = None,
+) -> PrivateRecords:
+    return enter(open_door(folder, *mechanisms, noise=noise), data, count)
+
+
+def leave(door: Door) -> None:
+    """Let go of the run folder, as the end of a process would."""
+    door._journal.release_lock()
+
+
+def kinds(folder: Path) -> list[str]:
+    """The kinds of the ledger's lines, in order."""
+    from understudy.privacy.ledger import read_ledger
+
+    return [entry.kind for entry in read_ledger(folder / "ledger.jsonl")]
+
+
+class Silence(NoiseSource):
+    """Noise of size zero and everybody in every batch, to look at what is summed."""
+
+    def normal(
+        self,
+        shape: int | Sequence[int],
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> torch.Tensor:
+        return torch.zeros(shape, device=device, dtype=dtype)
+
+    def bernoulli(
+        self, count: int, rate: float, device: torch.device | str = "cpu"
+    ) -> torch.Tensor:
+        del rate
+        return torch.ones(count, dtype=torch.bool, device=device)
+
+
+def pixels(batch: Batch) -> torch.Tensor:
+    return batch.features.flatten(1)
+
+
+def mlp(seed: int = 0, inputs: int = 16, outputs: int = 3) -> nn.Module:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Flatten(), nn.Linear(inputs, 8), nn.Tanh(), nn.Linear(8, outputs))
+
+
+def classify(models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> torch.Tensor:
+    return nn.functional.cross_entropy(models[0](batch.features), batch.labels, reduction="none")
+
+
+def flat_loss(models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> torch.Tensor:
+    """A loss whose gradient is exactly zero."""
+    return 0.0 * models[0](batch.features).sum(dim=1)
+
+
+def gradient(model: nn.Module) -> torch.Tensor:
+    return torch.cat([p.grad.reshape(-1) for p in model.parameters() if p.grad is not None])
+
+
+def snapshot_of(model: nn.Module) -> Callable[[], State]:
+    return lambda: State(tensors=dict(model.state_dict()))
+
+
+def train_steps(
+    private: PrivateRecords,
+    model: nn.Module,
+    steps: int,
+    loss: Loss = classify,
+    speed: object = None,
+) -> None:
+    """Some DP-SGD steps as a method would make them."""
+    door = private._door
+    session = private.dp_sgd(door.plan, speed)  # type: ignore[arg-type]
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(steps):
+        session.step([model], loss)
+        optimiser.step()
+        door.checkpoint(snapshot_of(model))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import nn
@@ -27,7 +27,9 @@ from understudy.privacy.batch import Batch
 from understudy.privacy.clipping import Blocks
 from understudy.privacy.mechanisms import Mechanism, NoisySum
 from understudy.privacy.plan import Plan, Spend
-from understudy.privacy.private_records import PrivateRecords
+
+if TYPE_CHECKING:
+    from understudy.privacy.private_records import PrivateRecords
 
 RELEASE = "embedding"
 CLIP = 1.0
@@ -36,7 +38,7 @@ _LAST_RATE = 0.02
 
 
 @dataclass(frozen=True)
-class Config:
+class MerfConfig:
     """Settings of DP-MERF. None is measured on private records."""
 
     features: int = setting(10000, "random features (cosines and sines together)", low=2)
@@ -114,9 +116,9 @@ class DPMerf:
             "the paper's is replace-one (2 over n of the mean).",
         ),
     )
-    Config: ClassVar[type] = Config
+    Config: ClassVar[type] = MerfConfig
 
-    def spend(self, config: Config, facts: Facts) -> Spend:
+    def spend(self, config: MerfConfig, facts: Facts) -> Spend:
         """One noisy sum with clip 1, whatever the settings."""
         del config
         image_shape(facts.shape, "dp-merf")
@@ -130,7 +132,7 @@ class DPMerf:
 
     def fit(
         self,
-        config: Config,
+        config: MerfConfig,
         parts: Mapping[str, PrivateRecords],
         plan: Plan,
         public: PublicInputs,
@@ -155,7 +157,9 @@ class DPMerf:
         return GeneratorSynthesizer(spec, generator, private.schema)
 
 
-def make_features(config: Config, shape: Shape, seed: int, device: torch.device) -> FourierFeatures:
+def make_features(
+    config: MerfConfig, shape: Shape, seed: int, device: torch.device
+) -> FourierFeatures:
     """The feature map, from the public seed: the same at every start of a run."""
     generator = stream(seed, "frequencies")
     count = max(1, config.features // 2)
@@ -200,12 +204,12 @@ class Targets:
         return Targets(per_class[:, 1:] / features.scale, share)
 
 
-def grid_of(config: Config, shape: Shape) -> int:
+def grid_of(config: MerfConfig, shape: Shape) -> int:
     return config.grid or max(8, max(shape[1:]) // 2)
 
 
 def train_generator(
-    config: Config,
+    config: MerfConfig,
     spec: GeneratorSpec,
     features: FourierFeatures,
     targets: Targets,
@@ -258,14 +262,14 @@ def embedding_distance(
     return (targets.share.square() * unbiased - 2 * targets.share * product).sum() / count
 
 
-def _some_frequencies(config: Config, count: int, step: int) -> slice:
+def _some_frequencies(config: MerfConfig, count: int, step: int) -> slice:
     """A different run of frequencies at each step; the distance is a sum over them."""
     size = min(count, config.features_per_step // 2 or count)
     start = (step % -(-count // size)) * size
     return slice(start, start + size)
 
 
-def _rate(config: Config, step: int) -> float:
+def _rate(config: MerfConfig, step: int) -> float:
     """A short warm-up, then a cosine down to a fiftieth."""
     cosine = 0.5 * (1 + math.cos(math.pi * step / config.steps))
     fall = _LAST_RATE + (1 - _LAST_RATE) * cosine

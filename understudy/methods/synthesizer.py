@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -105,4 +104,4 @@ def _replace(path: Path, content: bytes) -> None:
     """Write a file whole or not at all."""
     part = path.with_name(f".{path.name}.part")
     write_durably(part, content)
-    os.replace(part, path)
+    part.replace(path)

@@ -44,8 +44,9 @@ class Discriminator(nn.Module):
         for halve, norm in zip(self.halve, self.norms, strict=True):
             hidden = F.leaky_relu(norm(halve(hidden)), _SLOPE)
         hidden = F.leaky_relu(self.dense(hidden.flatten(1)), _SLOPE)
+        looks: torch.Tensor = self.real(hidden).squeeze(1)
         fits: torch.Tensor = (self.of_class(classes) * hidden).sum(dim=1)
-        return self.real(hidden).squeeze(1) + fits
+        return looks + fits
 
 
 def _norm(channels: int) -> nn.GroupNorm:

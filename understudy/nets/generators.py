@@ -138,7 +138,8 @@ class ClassNorm(nn.Module):
         scale = self.scale(classes)[:, :, None, None]
         shift = self.shift(classes)[:, :, None, None]
         normal: torch.Tensor = self.norm(hidden)
-        return normal * scale + shift
+        scaled: torch.Tensor = normal * scale + shift
+        return scaled
 
 
 class _UpStage(nn.Module):
@@ -155,7 +156,8 @@ class _UpStage(nn.Module):
         short = F.interpolate(self.skip(hidden), size=self._size)
         hidden = F.interpolate(F.relu(self.norm_first(hidden, classes)), size=self._size)
         hidden = self.first(hidden)
-        return short + self.second(F.relu(self.norm_second(hidden, classes)))
+        sharp: torch.Tensor = self.second(F.relu(self.norm_second(hidden, classes)))
+        return short + sharp
 
 
 KINDS: Mapping[str, Callable[[GeneratorSpec], nn.Module]] = {

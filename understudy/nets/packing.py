@@ -36,7 +36,7 @@ def unpack_optimizer(
     state: dict[int, dict[str, torch.Tensor]] = {}
     for key, value in _under(prefix, tensors).items():
         index, _, name = key.partition(".")
-        state.setdefault(int(index), {})[name] = value
+        state.setdefault(int(index), {})[name] = value.clone()
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": state, "param_groups": groups})
 

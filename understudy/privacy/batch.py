@@ -18,6 +18,9 @@ Draws = Mapping[str, tuple[int, ...]]
 """Per-row randomness a callback asks for: name -> shape. Names beginning with `uniform`
 are uniform on [0, 1); all others are standard normal."""
 
+TRIAL_ROWS = 6
+"""Random rows on which a callback is checked before its first use."""
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -44,11 +47,15 @@ class Batch:
 
     def row(self, index: int) -> Batch:
         """One row, as a batch of one."""
-        one = slice(index, index + 1)
+        return self.rows(index, index + 1)
+
+    def rows(self, start: int, stop: int) -> Batch:
+        """Some rows that follow one another, with their draws."""
+        some = slice(start, stop)
         return Batch(
-            self.features[one],
-            {k: v[one] for k, v in self.attributes.items()},
-            {k: v[one] for k, v in self.draws.items()},
+            self.features[some],
+            {k: v[some] for k, v in self.attributes.items()},
+            {k: v[some] for k, v in self.draws.items()},
             self.label,
         )
 
@@ -95,16 +102,22 @@ def _draw(
 def random_batch(like: Records, rows: int, device: torch.device) -> Batch:
     """Random rows of the same form as `like`; nothing of `like` itself is in them.
 
-    For trials before first use: checking callbacks and timing backends.
+    For trials before first use: checking callbacks and timing backends. The first two
+    rows agree in every attribute, so that a callback that mixes the rows of one class is
+    seen to do so.
     """
     generator = torch.Generator().manual_seed(rows)
     features = torch.rand((rows, *like.shape), generator=generator)
     columns = {}
     for attribute in like.schema.attributes:
-        classes = len(attribute.classes)
-        codes = torch.randint(classes, (rows,), generator=generator)
         soft = like.attributes[attribute.name].ndim == 2
-        columns[attribute.name] = (
-            torch.softmax(torch.randn(rows, classes, generator=generator), 1) if soft else codes
-        ).to(device)
+        column = _random_column(rows, len(attribute.classes), soft, generator)
+        column[1:2] = column[:1]
+        columns[attribute.name] = column.to(device)
     return Batch(features.to(device), columns, {}, like.schema.label)
+
+
+def _random_column(rows: int, classes: int, soft: bool, generator: torch.Generator) -> torch.Tensor:
+    if soft:
+        return torch.softmax(torch.randn(rows, classes, generator=generator), dim=1)
+    return torch.randint(classes, (rows,), generator=generator)

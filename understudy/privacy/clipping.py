@@ -6,7 +6,11 @@ from dataclasses import dataclass
 
 import torch
 
+from understudy.errors import PrivacyError
 from understudy.privacy.units import Rows
+
+_LEAST_FACTOR = 1e-30
+"""Below this a float32 factor loses digits, and a clipped vector could be too long."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,13 @@ class Blocks:
     values: torch.Tensor
     block: torch.Tensor
     blocks: int
+
+    def __post_init__(self) -> None:
+        if self.values.ndim != 2 or self.block.shape != self.values.shape[:1]:
+            raise PrivacyError(
+                "Blocks needs values [rows, d] and one block number a row, not "
+                f"{list(self.values.shape)} and {list(self.block.shape)}."
+            )
 
     def __len__(self) -> int:
         return len(self.values)
@@ -35,13 +46,24 @@ class Blocks:
         return full.reshape(rows, -1)
 
 
+def clip_rows(vectors: torch.Tensor, clip: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Float32 vectors [rows, width], each at L2 norm at most `clip * (1 + 1e-6)`, and the
+    norms they had. One that is not finite, or longer than 1e30 clips, becomes zero."""
+    norms = torch.linalg.vector_norm(vectors, dim=1, dtype=torch.float64)
+    factors = (clip / norms).clamp(max=1.0)
+    usable = torch.isfinite(norms) & (factors > _LEAST_FACTOR)
+    scaled: torch.Tensor = vectors * factors.float().unsqueeze(1)
+    return scaled.masked_fill_(~usable.unsqueeze(1), 0.0), norms
+
+
 class ClippedSum:
     """The sum over units of their vectors, each clipped to L2 norm at most `clip`.
 
     Guarantee: a unit's vector is the sum of its rows' vectors. What is added for a unit
     has float32 norm at most `clip * (1 + 1e-6)`, whatever the rows hold: a unit with a
-    non-finite vector adds zero, and so does a padding row. Adding or removing one unit
-    therefore moves the sum by at most `clip`.
+    vector that is not finite (or longer than 1e30 clips) adds zero, and so does a padding
+    row. Units are added up in float64, where rounding does not add to this. Adding or
+    removing one unit therefore moves the sum by at most `clip`.
 
     Rows come in chunks with the rows of one unit together; a unit may go on in the next
     chunk. Padding rows have unit -1 and stand last.
@@ -63,6 +85,7 @@ class ClippedSum:
 
     def add(self, vectors: torch.Tensor | Blocks, units: Rows) -> None:
         """Take one chunk: `vectors` [rows, width] and the unit of each row."""
+        self._check_form(vectors, units)
         real = int((units >= 0).sum())
         if not real:
             return
@@ -86,31 +109,37 @@ class ClippedSum:
 
     def _add_grouped(self, rows: torch.Tensor, units: torch.Tensor) -> None:
         names, slots = torch.unique_consecutive(units, return_inverse=True)
-        sums = torch.zeros(len(names), rows.shape[1], device=rows.device)
-        sums.index_add_(0, slots, rows)
+        sums = rows.new_zeros(len(names), rows.shape[1])
         if self._carry is not None:
+            # Rows are added in their order, whichever chunk they came in: a unit's vector
+            # must not depend on where the units before it made the chunks end.
             if int(names[0]) == self._carry_unit:
-                sums[0] += self._carry
+                sums[0] = self._carry
             else:
                 self._add_units(self._carry.unsqueeze(0))
+        sums.index_add_(0, slots, rows)
         self._carry, self._carry_unit = sums[-1].clone(), int(names[-1])
         if len(names) > 1:
             self._add_units(sums[:-1])
 
     def _add_units(self, vectors: torch.Tensor) -> None:
-        self._total += self._bounded(vectors).sum(dim=0)
+        self._total += self._bounded(vectors).sum(dim=0, dtype=torch.float64)
 
     def _add_blocks(self, vectors: Blocks, real: int) -> None:
         bounded = self._bounded(vectors.values[:real].float())
-        by_block = torch.zeros(vectors.blocks, bounded.shape[1], device=bounded.device)
-        by_block.index_add_(0, vectors.block[:real], bounded)
-        self._total += by_block.reshape(-1)
+        by_block = self._total.view(vectors.blocks, -1)
+        by_block.index_add_(0, vectors.block[:real], bounded.double())
 
     def _bounded(self, vectors: torch.Tensor) -> torch.Tensor:
-        norms = torch.linalg.vector_norm(vectors, dim=1, dtype=torch.float64)
-        factors = (self._clip / norms).clamp(max=1.0)
-        finite = torch.isfinite(norms)
         self.units += len(vectors)
+        bounded, norms = clip_rows(vectors, self._clip)
         self._clipped += (norms > self._clip).sum()
-        scaled = vectors * torch.where(finite, factors, 0.0).float().unsqueeze(1)
-        return torch.where(finite.unsqueeze(1), scaled, 0.0)
+        return bounded
+
+    def _check_form(self, vectors: torch.Tensor | Blocks, units: Rows) -> None:
+        """A vector of another width could be broadcast, and count more than once."""
+        if tuple(vectors.shape) != (len(units), len(self._total)):
+            raise PrivacyError(
+                f"expected vectors [{len(units)}, {len(self._total)}], one a row and all of "
+                f"one width, not {list(vectors.shape)}."
+            )

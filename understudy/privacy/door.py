@@ -8,15 +8,14 @@ a malicious one: Python cannot hide memory from a program that goes looking for 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import torch
 
 from understudy.data.records import Records
-from understudy.errors import PrivacyError
+from understudy.errors import PrivacyError, UserError
 from understudy.privacy.interrupts import DeferredInterrupt
 from understudy.privacy.journal import Journal
 from understudy.privacy.mechanisms import DPSGD, Mechanism, Reveal
@@ -28,8 +27,8 @@ from understudy.privacy.state import State
 from understudy.privacy.tape import Tape
 from understudy.progress import Progress, Silent
 
-_BLOCK_SECONDS = 30.0
-"""A block of steps is kept at the latest after this long, so that little is run again."""
+_CALLBACK_FAILED = "a callback on private records failed; start the run again."
+_NOT_SAVED = "the last block of work could not be saved; resume the run."
 
 
 class Door:
@@ -55,10 +54,8 @@ class Door:
         self._tape = tape
         self._interrupt = DeferredInterrupt()
         self._done_in_block = 0
-        self._block_began = 0.0
         self._marked = True
-        self._broken = False
-        self._lost = False
+        self._shut: str | None = None
         self._on_commit: Callable[[int], None] | None = None
         self._given: dict[str, int] = {}
         self._snapshot: Callable[[], State] = State
@@ -75,6 +72,9 @@ class Door:
         self, parts: Mapping[str, Records], counts: Mapping[str, int]
     ) -> dict[str, PrivateRecords]:
         """One handle per part, with its declared count of units."""
+        for name in parts:
+            if counts[name] < 1:
+                raise UserError(f"the declared count of part {name!r} must be at least 1.")
         return {
             name: PrivateRecords(self, name, part, counts[name]) for name, part in parts.items()
         }
@@ -90,7 +90,7 @@ class Door:
     def wants(self, mechanism: Mechanism) -> bool:
         """Whether the plan still has uses of it, or a kept output to give back."""
         given = self._given.get(mechanism.name, 0)
-        kept = self._journal.output(mechanism.name, given) is not None
+        kept = self._journal.has_output(mechanism.name, given)
         return kept or self.spent(mechanism) < mechanism.uses or isinstance(mechanism, DPSGD)
 
     def reveal(self, mechanism: Reveal) -> None:
@@ -99,8 +99,8 @@ class Door:
             return
         self.settle()
         self._begin(mechanism, 1)
-        self._done_in_block = 1
-        self._commit(None, None)
+        self._commit(1, None, None)
+        self._interrupt.raise_if_pending()
 
     def release(
         self,
@@ -122,10 +122,8 @@ class Door:
         self.settle()
         self._begin(mechanism, uses)
         with self.breaking():
-            value = exact()
-        self._done_in_block = uses
-        output = self.noised(value, deviation).float().cpu()
-        self._commit(State(tensors={"output": output}), None)
+            output = self.noised(exact(), deviation).float().cpu()
+        self._commit(uses, State(tensors={"output": output}), None)
         self._given[mechanism.name] += 1
         self._interrupt.raise_if_pending()
         return self._through(output)
@@ -138,13 +136,16 @@ class Door:
 
     def begin_step(self, mechanism: Mechanism, block: int) -> None:
         """Make sure that a reserved block covers the next step."""
-        self._refuse_if_broken()
+        self._refuse_if_shut()
         if not self._marked:
             raise PrivacyError(
                 "call context.checkpoint(...) after every step, where the state is consistent."
             )
         reserve = self._journal.ledger.open_block
-        if reserve is not None and reserve.body["mechanism"] != mechanism.name:
+        if reserve is not None and (
+            reserve.body["mechanism"] != mechanism.name
+            or self._done_in_block >= reserve.body["uses"]
+        ):
             self.settle()
             reserve = None
         if reserve is None:
@@ -162,15 +163,16 @@ class Door:
         """Work on private records: if it raises, the door stays shut in this process.
 
         Whether a callback fails may depend on the records, so a method that catches the
-        error must not learn anything more.
+        error must not learn anything more, and its run cannot be finished.
         """
+        self._refuse_if_shut()
         finished = False
         try:
             yield
             finished = True
         finally:
             if not finished:
-                self._broken = True
+                self._shut = _CALLBACK_FAILED
                 self.abandon()
 
     def on_commit(self, tell: Callable[[int], None] | None) -> None:
@@ -178,17 +180,20 @@ class Door:
         self._on_commit = tell
 
     def checkpoint(self, snapshot: Callable[[], State]) -> None:
-        """Stage a point to go on from; commit the block here if it is due."""
+        """Stage a point to go on from; commit the block here if it is full.
+
+        When a block is full must not depend on how long its steps took: that tells how
+        many records they drew, and the ledger shows it.
+        """
+        self._refuse_if_shut()
         self._marked = True
         reserve = self._journal.ledger.open_block
         if reserve is None or not self._done_in_block:
             self._interrupt.raise_if_pending()
             return
-        full = self._done_in_block >= reserve.body["uses"]
-        due = time.monotonic() - self._block_began > _BLOCK_SECONDS
         self._snapshot = snapshot
-        if full or due or self._interrupt.pending:
-            self._commit(None, snapshot())
+        if self._done_in_block >= reserve.body["uses"] or self._interrupt.pending:
+            self._commit(self._done_in_block, None, snapshot())
             self._interrupt.raise_if_pending()
 
     def restore(self) -> State | None:
@@ -196,62 +201,65 @@ class Door:
 
     def settle(self) -> None:
         """Commit what is open, at the last staged point."""
-        self._refuse_if_broken()
-        if self._journal.ledger.open_block is None:
-            return
-        if not self._marked:
-            raise PrivacyError("call context.checkpoint(...) after the last step.")
-        self._commit(None, self._snapshot())
+        self._refuse_if_shut()
+        if self._journal.ledger.open_block is not None:
+            if not self._marked:
+                raise PrivacyError("call context.checkpoint(...) after the last step.")
+            if self._done_in_block:
+                self._commit(self._done_in_block, None, self._snapshot())
+            else:
+                self._void()
+        self._interrupt.raise_if_pending()
 
     def abandon(self) -> None:
-        """After an exception: charge the steps whose noise was drawn, keep no new state."""
-        if self._lost or self._journal.ledger.open_block is None:
+        """After an exception: charge the steps that were shown, keep no new state.
+
+        A disk that refuses leaves the block open: it counts as spent until the next
+        process settles it.
+        """
+        try:
+            if self._journal.ledger.open_block is None or self._journal.left_to_recovery:
+                return
+            if self._done_in_block:
+                with suppress(OSError):
+                    self._commit(self._done_in_block, None, None)
+            else:
+                with suppress(OSError):
+                    self._void()
+        finally:
             self._interrupt.end()
-        elif self._done_in_block:
-            self._commit(None, None)
-        else:
-            self._void()
 
     def _begin(self, mechanism: Mechanism, uses: int) -> None:
-        self._refuse_if_broken()
+        self._refuse_if_shut()
         self._interrupt.begin()
-        self._journal.reserve(mechanism.name, uses)
-        self._done_in_block = 0
-        self._block_began = time.monotonic()
-
-    def _commit(self, outputs: State | None, method: State | None) -> None:
-        with self._or_lost():
-            self._journal.commit(self._done_in_block, outputs, method)
-        self.owner_log.keep()
-        self._interrupt.end()
-        if self._on_commit is not None:
-            self._on_commit(self._done_in_block)
-        self._done_in_block = 0
-
-    @contextmanager
-    def _or_lost(self) -> Iterator[None]:
-        """Keeping a block; if that fails (a full disk), this process counts as dead.
-
-        Nothing of the block was shown, and the next start settles it: it keeps the block
-        if its folder is complete, and voids it otherwise.
-        """
-        finished = False
         try:
-            yield
-            finished = True
-        finally:
-            if not finished:
-                self._broken = self._lost = True
-                self._interrupt.end()
+            with self._interrupt.uninterrupted():
+                self._journal.reserve(mechanism.name, uses)
+                self._done_in_block = 0
+        except BaseException:
+            self._interrupt.end()
+            raise
+
+    def _commit(self, uses: int, outputs: State | None, method: State | None) -> None:
+        before, self._shut = self._shut, self._shut or _NOT_SAVED
+        with self._interrupt.uninterrupted():
+            self._journal.commit(uses, outputs, method)
+            self._done_in_block = 0
+            self._shut = before
+        self._interrupt.end()
+        self.owner_log.keep()
+        if self._on_commit is not None:
+            self._on_commit(uses)
 
     def _void(self) -> None:
-        self._journal.ledger.void()
-        self.owner_log.drop()
+        with self._interrupt.uninterrupted():
+            self._journal.void()
         self._interrupt.end()
+        self.owner_log.drop()
 
-    def _refuse_if_broken(self) -> None:
-        if self._broken:
-            raise PrivacyError("a callback on private records failed; start the run again.")
+    def _refuse_if_shut(self) -> None:
+        if self._shut is not None:
+            raise PrivacyError(self._shut)
 
     def _next_kept(self, mechanism: Mechanism) -> torch.Tensor | None:
         """The committed output that this process has not yet given back, if any."""

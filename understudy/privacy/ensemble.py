@@ -25,11 +25,15 @@ Train = Callable[[Batch], nn.Module]
 """From all records of one shard to a model; what it makes stays behind the door."""
 
 
-def make_shards(records: Records, shards: int, key: bytes) -> list[Records]:
-    """Disjoint shards; a unit's shard depends on a keyed hash of the unit alone."""
+def make_shards(records: Records, origin: Records, shards: int, key: bytes) -> list[Records]:
+    """Disjoint shards of `records`; a unit's shard depends on a keyed hash of the unit alone.
+
+    The hash is that of `origin`, the records before any `map`: what a network makes of a
+    record is rounded otherwise in other company, and would move it to another shard.
+    """
     if not key:
         raise PrivacyError("shards need the dataset's split key; open the run with its book.")
-    numbers = shard_of(records, shards, key)
+    numbers = shard_of(origin, shards, key)
     return [records.select(np.flatnonzero(numbers == shard)) for shard in range(shards)]
 
 
@@ -38,6 +42,7 @@ class Ensemble:
 
     def __init__(self, door: Door, part: str, shards: list[Records], train: Train) -> None:
         self._door, self._part, self._count = door, part, len(shards)
+        self._schema = shards[0].schema
         self._models: list[nn.Module] = []
         with door.breaking():
             for shard in shards:
@@ -45,17 +50,24 @@ class Ensemble:
                     batch = make_batch(shard, np.arange(len(shard)), door.device)
                     with secluded(door.noise.callback_stream_seed()):
                         self._models.append(train(batch).eval())
+            _refuse_shared_memory(self._models)
 
-    def noisy_votes(self, inputs: torch.Tensor) -> torch.Tensor:
+    def noisy_votes(self, inputs: torch.Tensor, classes: int | None = None) -> torch.Tensor:
         """Noisy vote counts [inputs, classes] of the models on public or generated inputs.
 
         Guarantee: each input is one query. Adding or removing one unit changes one model,
         hence one vote per query: L2 sensitivity sqrt(2). Noise of standard deviation
         `sigma * sqrt(2)`. Event: one Gaussian with multiplier `sigma` per input.
+
+        `classes` is the declared width of every model's answer, by default the number of
+        the label's classes; without any model the counts are noise.
         """
+        width = len(self._schema.classes) if classes is None else classes
         planned = self._planned(EnsembleVotes)
         deviation = planned.sigma * math.sqrt(2.0)
-        return self._door.release(planned, len(inputs), lambda: self._votes(inputs), deviation)
+        return self._door.release(
+            planned, len(inputs), lambda: self._votes(inputs, width), deviation
+        )
 
     def noisy_gradients(
         self, inputs: torch.Tensor, loss: Callable[[nn.Module, torch.Tensor], torch.Tensor]
@@ -72,20 +84,23 @@ class Ensemble:
         def exact() -> torch.Tensor:
             total = ClippedSum(planned.clip, inputs.numel(), inputs.device, single=True)
             for number, model in enumerate(self._models):
-                total.add(_input_gradient(model, inputs, loss), np.array([number]))
+                with secluded(self._door.noise.callback_stream_seed()):
+                    total.add(_input_gradient(model, inputs, loss), np.array([number]))
             return total.finish().reshape(inputs.shape)
 
         return self._door.release(planned, 1, exact, planned.sigma * 2 * planned.clip)
 
-    def _votes(self, inputs: torch.Tensor) -> torch.Tensor:
-        counts: torch.Tensor | None = None
-        with torch.no_grad():
-            for model in self._models:
+    def _votes(self, inputs: torch.Tensor, classes: int) -> torch.Tensor:
+        counts = torch.zeros(len(inputs), classes, dtype=torch.float64, device=inputs.device)
+        for model in self._models:
+            with secluded(self._door.noise.callback_stream_seed()), torch.no_grad():
                 answers = model(inputs)
-                votes = nn.functional.one_hot(answers.argmax(dim=1), answers.shape[1]).double()
-                counts = votes if counts is None else counts + votes
-        if counts is None:
-            raise PrivacyError("every shard is empty; there is nothing to ask.")
+            # Another width could be broadcast, and one model would have many votes.
+            if answers.shape != counts.shape:
+                raise PrivacyError(
+                    f"every model must answer {list(counts.shape)}, not {list(answers.shape)}."
+                )
+            counts += nn.functional.one_hot(answers.argmax(dim=1), classes)
         return counts
 
     def _planned(self, kind: type[EnsembleVotes] | type[EnsembleGradients]):  # type: ignore[no-untyped-def]
@@ -98,6 +113,16 @@ class Ensemble:
             ):
                 return mechanism
         raise PrivacyError(f"the plan holds no unspent {kind.kind} over {self._count} shards.")
+
+
+def _refuse_shared_memory(models: list[nn.Module]) -> None:
+    """Models that share what training moves were not trained on one shard each."""
+    seen: set[int] = set()
+    for model in models:
+        own = {p.untyped_storage().data_ptr() for p in model.parameters() if p.requires_grad}
+        if own & seen:
+            raise PrivacyError("train must make a new model for every shard, sharing nothing.")
+        seen |= own
 
 
 def _input_gradient(

@@ -12,14 +12,27 @@ import torch
 from torch import nn
 
 from understudy.data.records import Records
-from understudy.errors import UserError
+from understudy.errors import PrivacyError, UserError
 from understudy.privacy.backends.base import GradientBackend, Loss, trainable
 from understudy.privacy.backends.vmap import VmapBackend
-from understudy.privacy.batch import Batch, Draws, make_batch, random_batch, with_draws
+from understudy.privacy.batch import (
+    TRIAL_ROWS,
+    Batch,
+    Draws,
+    make_batch,
+    random_batch,
+    with_draws,
+)
 from understudy.privacy.clipping import ClippedSum
 from understudy.privacy.mechanisms import DPSGD
 from understudy.privacy.noise import NoiseSource
-from understudy.privacy.rowwise import check_loss, refuse_mixing_layers
+from understudy.privacy.rowwise import (
+    Agreement,
+    check_loss,
+    exact_arithmetic,
+    gradient_of,
+    refuse_mixing_layers,
+)
 from understudy.privacy.seclusion import secluded
 from understudy.privacy.speed import Speed
 from understudy.privacy.units import Rows, UnitIndex
@@ -54,12 +67,37 @@ class GradientEngine:
         if not self.parameters:
             raise UserError("the models given to dp_sgd have no trainable parameter.")
         self.width = sum(p.numel() for p in self.parameters)
+        self.step_seconds = 0.0
         self._mechanism, self._speed = mechanism, speed
         self._records, self._units, self._noise = records, units, noise
+        self._expected = expected
         self._device = self.parameters[0].device
         self._rows = speed.records_at_once(self.width, mechanism.multiplicity, expected)
-        self._checked: set[object] = set()
+        self._checked = _Checked()
         self._backend: GradientBackend | None = None
+
+    def serves(self, models: Sequence[nn.Module]) -> bool:
+        """Whether this engine was made for these models and what is trainable in them."""
+        return _same(self.models, models) and _same(self.parameters, trainable(models))
+
+    def prepare(self, loss: Loss, draws: Draws) -> None:
+        """Check a loss before its first use, and choose the backend once.
+
+        Looks at random data only, so it may raise and take its time without telling
+        anything; `step_seconds` is what a step of the expected size takes.
+        """
+        if self._checked.knows(loss):
+            return
+        with secluded(self._noise.callback_stream_seed()), torch.enable_grad():
+            trial = with_draws(
+                random_batch(self._records, TRIAL_ROWS, self._device), draws, self._noise
+            )
+            check_loss(lambda b: loss(self.models, b), self.parameters, trial)
+            if self._backend is None:
+                self._backend = self._fastest(loss, draws)
+            else:
+                self._check_backend(self._backend, loss, draws)
+        self._checked.add(loss)
 
     def clipped_sum(self, loss: Loss, draws: Draws, chosen: Rows) -> GradientSum:
         """Sum over the chosen units of their gradients, each clipped once.
@@ -67,12 +105,13 @@ class GradientEngine:
         Guarantee: as `ClippedSum`; a unit's gradient is summed over its records, each
         averaged over the mechanism's multiplicity, over all models' parameters.
         """
-        backend = self._prepare(loss, draws)
+        self.prepare(loss, draws)
+        assert self._backend is not None
         total = ClippedSum(self._mechanism.clip, self.width, self._device, self._units.single)
         losses: list[torch.Tensor] = []
         for batch, owners in self._micro_batches(chosen, draws):
             with secluded(self._noise.callback_stream_seed()):
-                values, gradients = self._compute(backend, loss, batch)
+                values, gradients = self._compute(self._backend, loss, batch)
             total.add(gradients, owners)
             losses.append(values[: int((owners >= 0).sum())])
         mean = float(torch.cat(losses).mean()) if losses else float("nan")
@@ -99,53 +138,104 @@ class GradientEngine:
         with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=half):
             return backend.per_record(loss, batch, self._mechanism.multiplicity)
 
-    def _prepare(self, loss: Loss, draws: Draws) -> GradientBackend:
-        """Check a loss before its first use, and choose the backend once."""
-        code = getattr(loss, "__code__", loss)
-        if code not in self._checked:
-            trial = with_draws(random_batch(self._records, 3, self._device), draws, self._noise)
-            with secluded(self._noise.callback_stream_seed()):
-                check_loss(lambda b: loss(self.models, b), self.parameters, trial)
-            self._checked.add(code)
-        if self._backend is None:
-            self._backend = self._fastest(loss, draws)
-        return self._backend
-
     def _fastest(self, loss: Loss, draws: Draws) -> GradientBackend:
-        candidates = _candidates(self._speed.backend, self.models)
-        if len(candidates) == 1:
-            return candidates[0]
+        """The fastest backend of those that get the gradients of random rows right."""
         rows = min(self._rows, 64)
         trial = self._dress(random_batch(self._records, rows, self._device), draws)
-        times = {}
-        for backend in candidates:
-            with secluded(self._noise.callback_stream_seed()):
-                times[backend.name] = _time(partial(self._compute, backend, loss, trial))
-        return min(candidates, key=lambda b: times[b.name])
+        seconds: dict[GradientBackend, float] = {}
+        failures: list[Exception] = []
+        for make in _makers(self._speed.backend):
+            try:
+                backend = make(self.models)
+                self._check_backend(backend, loss, draws)
+                seconds[backend] = _time(partial(self._compute, backend, loss, trial))
+            except _CANNOT as error:
+                failures.append(error)
+        if not seconds:
+            raise PrivacyError(
+                f"the gradients of the loss cannot be computed record by record: {failures[0]}"
+            ) from failures[0]
+        best = min(seconds, key=lambda b: seconds[b])
+        self.step_seconds = seconds[best] * self._expected / rows
+        return best
+
+    def _check_backend(self, backend: GradientBackend, loss: Loss, draws: Draws) -> None:
+        """Refuse a backend whose gradients of random records are not those of each alone."""
+        many = self._mechanism.multiplicity
+        trial = self._dress(random_batch(self._records, TRIAL_ROWS, self._device), draws)
+        agreement = Agreement(f"the loss under the {backend.name} backend")
+        with exact_arithmetic():
+            _, gradients = backend.per_record(loss, trial, many)
+            for record in range(TRIAL_ROWS):
+                alone = loss(self.models, trial.rows(record * many, (record + 1) * many))
+                agreement.compare(gradients[record], gradient_of(alone.mean(), self.parameters))
+        agreement.require()
 
 
-def _candidates(wanted: str, models: Sequence[nn.Module]) -> list[GradientBackend]:
-    """The backends that can compute these models' gradients here."""
-    candidates: list[GradientBackend] = []
-    if wanted in ("auto", "vmap"):
-        candidates.append(VmapBackend(models))
-    if wanted in ("auto", "opacus"):
-        try:
-            from understudy.privacy.backends.opacus import OpacusBackend
+_LOSSES_REMEMBERED = 64
+_CANNOT = (
+    ImportError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    UserError,
+)
+"""What a backend raises on models or losses that it cannot handle."""
 
-            candidates.append(OpacusBackend(models))
-        except (ImportError, NotImplementedError) as error:
-            if wanted == "opacus":
-                raise UserError(f"the opacus backend cannot be used here: {error}.") from error
-    return candidates
+
+def _makers(wanted: str) -> list[Callable[[Sequence[nn.Module]], GradientBackend]]:
+    makers: dict[str, Callable[[Sequence[nn.Module]], GradientBackend]] = {
+        "vmap": VmapBackend,
+        "opacus": _make_opacus,
+    }
+    return [make for name, make in makers.items() if wanted in ("auto", name)]
+
+
+def _make_opacus(models: Sequence[nn.Module]) -> GradientBackend:
+    from understudy.privacy.backends.opacus import OpacusBackend
+
+    return OpacusBackend(models)
 
 
 def _time(work: Callable[[], object]) -> float:
-    """Seconds of the second of two calls; infinite when the backend cannot do it."""
-    try:
-        work()
-        start = time.perf_counter()
-        work()
-        return time.perf_counter() - start
-    except (RuntimeError, NotImplementedError, ValueError):
-        return float("inf")
+    """Seconds of the second of two calls."""
+    work()
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def _same(ours: Sequence[object], theirs: Sequence[object]) -> bool:
+    return [id(a) for a in ours] == [id(b) for b in theirs]
+
+
+class _Checked:
+    """The losses that passed their check, told apart by what makes them behave alike.
+
+    A loss written inside a loop is a new function each time, but not a new loss; one that
+    closes over another function, module or option is. What they close over is held, so
+    that no new object can take the identity of an old one.
+    """
+
+    def __init__(self) -> None:
+        self._passed: dict[tuple[object, ...], list[object]] = {}
+
+    def knows(self, loss: Loss) -> bool:
+        return self._key(loss)[0] in self._passed
+
+    def add(self, loss: Loss) -> None:
+        key, held = self._key(loss)
+        self._passed[key] = held
+        if len(self._passed) > _LOSSES_REMEMBERED:
+            del self._passed[next(iter(self._passed))]
+
+    def _key(self, loss: Loss) -> tuple[tuple[object, ...], list[object]]:
+        function = getattr(loss, "__func__", loss)
+        cells = getattr(function, "__closure__", None) or ()
+        held = [cell.cell_contents for cell in cells]
+        held += getattr(function, "__defaults__", None) or ()
+        held = [h for h in held if callable(h) or isinstance(h, str | bool)]
+        held += [getattr(function, "__code__", loss), getattr(loss, "__self__", None)]
+        return tuple(h if isinstance(h, str | bool) else id(h) for h in held), held

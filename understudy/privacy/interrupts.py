@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -11,13 +13,16 @@ from typing import Any
 class DeferredInterrupt:
     """Holds back the first SIGINT until `raise_if_pending`; a second one comes through.
 
-    Works in the main thread; elsewhere signals never arrive, and it does nothing.
+    Not while the disk is being written (`uninterrupted`): there even a second one waits
+    the few milliseconds that it takes. Works in the main thread; elsewhere signals never
+    arrive, and it does nothing.
     """
 
     def __init__(self) -> None:
         self.pending = False
         self._before: Any = None
         self._active = False
+        self._writing = False
 
     def begin(self) -> None:
         if self._active or threading.current_thread() is not threading.main_thread():
@@ -30,12 +35,20 @@ class DeferredInterrupt:
             signal.signal(signal.SIGINT, self._before)
             self._active = False
 
+    @contextmanager
+    def uninterrupted(self) -> Iterator[None]:
+        self._writing = True
+        try:
+            yield
+        finally:
+            self._writing = False
+
     def raise_if_pending(self) -> None:
         if self.pending:
             self.pending = False
             raise KeyboardInterrupt
 
     def _hold(self, number: int, frame: FrameType | None) -> None:
-        if self.pending and callable(self._before):
+        if self.pending and not self._writing and callable(self._before):
             self._before(number, frame)
         self.pending = True

@@ -13,7 +13,8 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,18 +35,22 @@ class Journal:
     @classmethod
     def create(cls, folder: Path, plan: Plan, run: Mapping[str, Any]) -> Journal:
         """Begin a run in `folder`; the plan becomes the ledger's first line."""
-        lock = _lock(folder)
-        (folder / "checkpoints").mkdir(exist_ok=True)
-        (folder / "scratch").mkdir(exist_ok=True)
-        return cls(folder, Ledger.create(folder / "ledger.jsonl", plan, run), lock)
+        with _locked(folder) as lock:
+            _make_rooms(folder)
+            if any((folder / "checkpoints").iterdir()):
+                raise PrivacyError(
+                    f"{folder / 'checkpoints'} holds blocks of another run; use a new folder."
+                )
+            return cls(folder, Ledger.create(folder / "ledger.jsonl", plan, run), lock)
 
     @classmethod
     def open(cls, folder: Path) -> Journal:
         """Go on with a run, first settling what a dead process left: commit or void."""
-        lock = _lock(folder)
-        journal = cls(folder, Ledger.open(folder / "ledger.jsonl"), lock)
-        journal._recover()
-        return journal
+        with _locked(folder) as lock:
+            journal = cls(folder, Ledger.open(folder / "ledger.jsonl"), lock)
+            _make_rooms(folder)
+            journal._recover()
+            return journal
 
     @property
     def ledger(self) -> Ledger:
@@ -59,6 +64,13 @@ class Journal:
     def scratch(self) -> Path:
         return self._folder / "scratch"
 
+    @property
+    def left_to_recovery(self) -> bool:
+        """Whether a commit was cut short so late that only opening the journal again, in
+        a new process, can settle it."""
+        reserve = self._ledger.open_block
+        return self._ledger.in_doubt or (reserve is not None and self._kept(reserve).exists())
+
     def spent(self, mechanism: str) -> int:
         return spent_uses(self._ledger.entries).get(mechanism, 0)
 
@@ -68,6 +80,7 @@ class Journal:
     def commit(self, uses: int, outputs: State | None, method: State | None) -> None:
         """Keep the open block: `outputs` are releases to give back after a restart."""
         entry = self._ledger.commit_entry(uses)
+        self._ledger.check(entry)
         pending = self._pending(entry)
         _remove(pending)
         pending.mkdir(parents=True)
@@ -82,6 +95,12 @@ class Journal:
         self._ledger.append(entry)
         self._prune(method is not None, entry)
 
+    def void(self) -> None:
+        """Give up the open block, of which nothing was shown; what it wrote is deleted."""
+        _remove(self.scratch)
+        self.scratch.mkdir()
+        self._ledger.void()
+
     def close(self) -> None:
         """The run is complete: nothing more may be done under this plan."""
         if not self._ledger.closed:
@@ -92,13 +111,11 @@ class Journal:
 
     def output(self, mechanism: str, index: int) -> State | None:
         """The committed release number `index` of one mechanism, if there is one."""
-        kept = [
-            self._kept(entry)
-            for entry in self._ledger.entries
-            if entry.kind == "commit" and entry.body["mechanism"] == mechanism
-        ]
-        given = [folder for folder in kept if (folder / "outputs.json").exists()]
-        return load_state(given[index], "outputs") if index < len(given) else None
+        kept = self._outputs(mechanism)
+        return load_state(kept[index], "outputs") if index < len(kept) else None
+
+    def has_output(self, mechanism: str, index: int) -> bool:
+        return index < len(self._outputs(mechanism))
 
     def method_state(self) -> State | None:
         """The method's state of the last committed block that holds one."""
@@ -114,11 +131,19 @@ class Journal:
             if kept.exists():
                 self._ledger.append(_read_commit(kept, self._ledger))
             else:
-                _remove(self.scratch)
-                self.scratch.mkdir()
-                self._ledger.void()
+                self.void()
         for leftover in (self._folder / "checkpoints").glob(".pending-*"):
             _remove(leftover)
+
+    def _outputs(self, mechanism: str) -> list[Path]:
+        """Blocks of this mechanism that hold a release; blocks of steps hold none."""
+        return [
+            self._kept(entry)
+            for entry in self._ledger.entries
+            if entry.kind == "commit"
+            and entry.body["mechanism"] == mechanism
+            and (self._kept(entry) / "outputs.json").exists()
+        ]
 
     def _prune(self, has_method_state: bool, newest: Entry) -> None:
         """Delete method states that a newer one replaces; releases stay."""
@@ -139,11 +164,20 @@ class Journal:
 
 
 def _read_commit(kept: Path, ledger: Ledger) -> Entry:
-    data = json.loads((kept / "commit.json").read_text())
-    entry = ledger.commit_entry(data["body"]["uses"])
+    foreign = f"{kept.name} does not belong to this ledger; restore the run folder."
+    try:
+        data = json.loads((kept / "commit.json").read_text())
+        entry = ledger.commit_entry(data["body"]["uses"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise PrivacyError(foreign) from error
     if entry.hash != data["hash"]:
-        raise PrivacyError(f"{kept.name} does not belong to this ledger; restore the run folder.")
+        raise PrivacyError(foreign)
     return entry
+
+
+def _make_rooms(folder: Path) -> None:
+    for room in ("checkpoints", "scratch"):
+        (folder / room).mkdir(exist_ok=True)
 
 
 def _remove(folder: Path) -> None:
@@ -151,14 +185,30 @@ def _remove(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def _lock(folder: Path) -> int:
-    """Only one process may work in a run folder; the lock dies with it."""
-    handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+@contextmanager
+def _locked(folder: Path) -> Iterator[int]:
+    """Only one process may work in a run folder; the lock dies with it.
+
+    What happens inside keeps the lock if it succeeds and gives it back if it raises.
+    """
+    try:
+        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise UserError(f"cannot work in the run folder {folder}: {error.strerror}.") from error
+    done = False
+    try:
+        _take(handle, folder)
+        yield handle
+        done = True
+    finally:
+        if not done:
+            os.close(handle)
+
+
+def _take(handle: int, folder: Path) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        os.close(handle)
         raise UserError(
             f"another process is working in {folder}; wait for it or stop it."
         ) from error
-    return handle

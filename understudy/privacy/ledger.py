@@ -18,9 +18,16 @@ from typing import Any, TypeGuard
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.events import Event
 from understudy.privacy.plan import Plan
-from understudy.privacy.state import naming, sync_folder, write_durably
+from understudy.privacy.state import append_durably, sync_folder, write_durably
 
 FIRST_PREVIOUS = "0" * 64
+_BODIES = {
+    "reserve": {"block", "mechanism", "uses"},
+    "commit": {"block", "mechanism", "uses"},
+    "void": {"block"},
+    "close": set[str](),
+}
+"""All that an entry may say after the plan: no times, nothing measured."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,7 @@ def _parse_line(line: bytes, before: Sequence[Entry], place: str) -> Entry:
     try:
         data = json.loads(line)
         entry = next_entry(before, data["kind"], data["body"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(f"{place}: not a ledger entry.") from error
     if entry.line() != line:
         raise UserError(f"{place}: does not follow from the line before (edited, moved or lost).")
@@ -112,21 +119,23 @@ class _Story:
         place = f"ledger line {entry.index + 1}"
         if self._closed:
             raise UserError(f"{place}: comes after the ledger was closed.")
+        if not isinstance(entry.kind, str) or entry.kind not in _BODIES:
+            raise UserError(f"{place}: a {entry.kind!r} entry cannot stand here.")
+        if set(entry.body) != _BODIES[entry.kind]:
+            raise UserError(f"{place}: a {entry.kind} says more or less than it may.")
         takers = {
             "reserve": self._reserve,
             "commit": self._commit,
             "void": self._void,
             "close": self._close,
         }
-        if entry.kind not in takers:
-            raise UserError(f"{place}: a {entry.kind!r} entry cannot stand here.")
         takers[entry.kind](entry.body, place)
 
     def _reserve(self, body: Mapping[str, Any], place: str) -> None:
-        if self._open is not None or body.get("block") != self._blocks:
-            raise UserError(f"{place}: block {body.get('block')} is out of order.")
-        name, uses = body.get("mechanism"), body.get("uses")
-        if name not in self._spent:
+        block, name, uses = body["block"], body["mechanism"], body["uses"]
+        if self._open is not None or type(block) is not int or block != self._blocks:
+            raise UserError(f"{place}: block {block!r} is out of order.")
+        if not isinstance(name, str) or name not in self._spent:
             raise UserError(f"{place}: the plan has no mechanism {name!r}.")
         if not _is_count(uses) or self._spent[name] + uses > self._plan.mechanism(name).uses:
             raise UserError(f"{place}: {name} would be used beyond its plan.")
@@ -134,9 +143,9 @@ class _Story:
 
     def _commit(self, body: Mapping[str, Any], place: str) -> None:
         reserved = self._settle(body, place)
-        if body.get("mechanism") != reserved["mechanism"]:
+        if body["mechanism"] != reserved["mechanism"]:
             raise UserError(f"{place}: commits another mechanism than was reserved.")
-        if not _is_count(body.get("uses")) or body["uses"] > reserved["uses"]:
+        if not _is_count(body["uses"]) or body["uses"] > reserved["uses"]:
             raise UserError(f"{place}: commits more uses than were reserved.")
         self._spent[body["mechanism"]] += body["uses"]
 
@@ -145,13 +154,15 @@ class _Story:
 
     def _settle(self, body: Mapping[str, Any], place: str) -> Mapping[str, Any]:
         reserved = self._open
-        if reserved is None or body.get("block") != reserved["block"]:
+        block = body["block"]
+        if reserved is None or type(block) is not int or block != reserved["block"]:
             raise UserError(f"{place}: settles a block that is not open.")
         self._open = None
         return reserved
 
     def _close(self, body: Mapping[str, Any], place: str) -> None:
-        if self._open is not None or body:
+        del body
+        if self._open is not None:
             raise UserError(f"{place}: closed while a block was open.")
         self._closed = True
 
@@ -163,7 +174,7 @@ def _is_count(value: Any) -> TypeGuard[int]:
 def ledger_plan(entries: Sequence[Entry]) -> Plan:
     try:
         return Plan.from_json(entries[0].body["plan"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UserError("the ledger's plan cannot be read.") from error
 
 
@@ -199,6 +210,8 @@ class Ledger:
     def __init__(self, path: Path, entries: Sequence[Entry]) -> None:
         self._path = path
         self._entries = list(entries)
+        self._size = sum(len(entry.line()) for entry in entries)
+        self._in_doubt = False
 
     @classmethod
     def create(cls, path: Path, plan: Plan, run: Mapping[str, Any]) -> Ledger:
@@ -235,6 +248,11 @@ class Ledger:
         """The reserve entry of a block that is neither committed nor void."""
         last = self._entries[-1]
         return last if last.kind == "reserve" else None
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether a write was cut short, so that only opening the ledger again can tell."""
+        return self._in_doubt
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.entries)
@@ -281,26 +299,27 @@ class Ledger:
         return self.append(next_entry(self._entries, "close", {}))
 
     def append(self, entry: Entry) -> Entry:
-        """Write one prepared entry and wait for the disk; checks that it follows."""
-        if entry.hash != next_entry(self._entries, entry.kind, entry.body).hash:
-            raise PrivacyError("the entry does not follow from the ledger's last line.")
-        check_story([*self._entries, entry])
-        self._write(entry.line())
+        """Write one prepared entry and wait for the disk; checks that it follows.
+
+        If that is cut short (full disk, Ctrl-C), nothing more may be written by this
+        process: a line behind half a line, or after one that memory does not know of,
+        would break the chain. Opening the ledger again settles it.
+        """
+        self.check(entry)
+        self._in_doubt = True
+        append_durably(self._path, entry.line(), end=self._size)
+        self._size += len(entry.line())
         self._entries.append(entry)
+        self._in_doubt = False
         return entry
 
-    def _write(self, line: bytes) -> None:
-        """On the disk, or, if the disk refuses, the file as it was."""
-        with naming(self._path), self._path.open("ab", buffering=0) as file:
-            end = file.tell()
-            try:
-                written = 0
-                while written < len(line):
-                    written += file.write(line[written:])
-                os.fsync(file.fileno())
-            except OSError:
-                file.truncate(end)
-                raise
+    def check(self, entry: Entry) -> None:
+        """Refuse an entry that cannot be the next one."""
+        if self._in_doubt:
+            raise PrivacyError("the ledger could not be written; resume the run to settle it.")
+        if entry != next_entry(self._entries, entry.kind, entry.body):
+            raise PrivacyError("the entry does not follow from the ledger's last line.")
+        check_story([*self._entries, entry])
 
     def _require_open_block(self) -> Entry:
         if self.open_block is None:
@@ -309,10 +328,16 @@ class Ledger:
 
 
 def drop_torn_line(path: Path) -> None:
-    """Cut a last line that has no end: it was being written when the process died."""
-    content = path.read_bytes()
-    if content and not content.endswith(b"\n"):
+    """Cut a last line that has no end: it was being written when the process died.
+
+    Never the first: a plan arrives whole, by a rename, so without an end it was edited.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot read the ledger {path.name}: {error.strerror}.") from error
+    whole = content.rfind(b"\n") + 1
+    if 0 < whole < len(content):
         with path.open("r+b") as file:
-            file.truncate(content.rfind(b"\n") + 1)
-            file.flush()
+            file.truncate(whole)
             os.fsync(file.fileno())

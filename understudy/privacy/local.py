@@ -9,6 +9,7 @@ import torch
 
 from understudy.data.records import Records
 from understudy.errors import UserError
+from understudy.privacy.clipping import clip_rows
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,6 @@ class LocalNoise:
     def clipped(self, records: Records) -> torch.Tensor:
         """Features as float, each record's vector at L2 norm at most `radius`."""
         scale = 255.0 if records.is_images else 1.0
-        features: torch.Tensor = torch.from_numpy(
-            np.asarray(records.features, dtype=np.float32) / scale
-        )
-        flat = torch.nan_to_num(features.reshape(len(features), -1), posinf=0.0, neginf=0.0)
-        norms = torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64).clamp(min=1e-30)
-        factors = (self.radius / norms).clamp(max=1.0).float()
-        bounded: torch.Tensor = flat * factors.unsqueeze(1)
-        return bounded.reshape(features.shape)
+        features = torch.from_numpy(np.asarray(records.features, dtype=np.float32) / scale)
+        clipped, _ = clip_rows(features.reshape(len(features), -1), self.radius)
+        return clipped.reshape(features.shape)

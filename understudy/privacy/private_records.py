@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import numpy as np
@@ -12,7 +11,7 @@ import torch
 from understudy.data.records import Records
 from understudy.data.schema import Schema
 from understudy.errors import PrivacyError, UserError
-from understudy.privacy.batch import Batch, make_batch, random_batch
+from understudy.privacy.batch import TRIAL_ROWS, Batch, make_batch, random_batch
 from understudy.privacy.clipping import Blocks, ClippedSum
 from understudy.privacy.ensemble import Ensemble, Train, make_shards
 from understudy.privacy.local import LocalNoise
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=Mechanism)
 Vectors = torch.Tensor | Blocks
 _ROWS_AT_ONCE = 256
+_BAR = 100
+"""Bars show percents: the realised number of records is private."""
 
 
 class PrivateRecords:
@@ -47,9 +48,12 @@ class PrivateRecords:
     of the mechanisms below, each of which must stand unspent in the run's plan.
     """
 
-    def __init__(self, door: Door, part: str, records: Records, count: int) -> None:
+    def __init__(
+        self, door: Door, part: str, records: Records, count: int, origin: Records | None = None
+    ) -> None:
         self._door = door
         self._records = records
+        self._origin = records if origin is None else origin
         self._units = UnitIndex(records)
         self.part = part
         self.count = count
@@ -79,19 +83,16 @@ class PrivateRecords:
         """
 
         def mapped(batch: Batch) -> torch.Tensor:
-            with torch.no_grad():
-                return fn(batch.features)
+            return fn(batch.features)
 
         with self._door.breaking():
-            chunks = [
-                _dense_rows(v)[:real].float().cpu().numpy()
-                for v, _, real in self._apply(mapped, "map")
-            ]
-        features = np.concatenate(chunks) if chunks else np.zeros((0, *self.shape), np.float32)
-        order = np.argsort(self._units.rows(np.arange(len(self._units)))[0])
-        return PrivateRecords(
-            self._door, self.part, replace(self._records, features=features[order]), self.count
-        )
+            form = self._form(mapped, "map")
+            features = np.zeros((len(self._records), *form), np.float32)
+            for values, rows, _ in self._apply(mapped, form):
+                features[rows] = _dense_rows(values)[: len(rows)].float().cpu().numpy()
+        old = self._records
+        new = Records(features, old.attributes, old.schema, old.units)
+        return PrivateRecords(self._door, self.part, new, self.count, self._origin)
 
     def noisy_sum(
         self, vector_of: Callable[[Batch], Vectors], clip: float, sigma: float
@@ -121,7 +122,7 @@ class PrivateRecords:
 
         def one_hot(batch: Batch) -> Blocks:
             chosen = bin_of(batch).long().clamp(0, bins - 1)
-            return Blocks(torch.ones(len(batch), 1, device=chosen.device), chosen, bins)
+            return Blocks(torch.ones(len(chosen), 1, device=chosen.device), chosen, bins)
 
         return self._door.release(mechanism, 1, lambda: self._clipped_sum(one_hot, 1.0), sigma)
 
@@ -143,7 +144,7 @@ class PrivateRecords:
         removing one unit changes one shard. Training itself costs nothing: no model and
         no output of `train` leaves. Each answer is an event of its own.
         """
-        parts = make_shards(self._records, shards, self._door.shard_key)
+        parts = make_shards(self._records, self._origin, shards, self._door.shard_key)
         return Ensemble(self._door, self.part, parts, train)
 
     def transform(self, fn: Callable[[Records], Records], reason: str) -> Records:
@@ -153,7 +154,8 @@ class PrivateRecords:
         local mechanisms (`LocalNoise`), which draws its own noise; then the event is that
         mechanism's, per record under replace-one.
         """
-        if not isinstance(fn, LocalNoise):
+        # Not a subclass: another clipping would have another sensitivity.
+        if type(fn) is not LocalNoise:
             return fn(self.reveal(reason))
         mechanism = self._planned(LocalRelease, radius=fn.radius, sigma=fn.sigma)
         features = self._door.release(
@@ -177,37 +179,39 @@ class PrivateRecords:
         return self._records
 
     def _clipped_sum(self, vector_of: Callable[[Batch], Vectors], clip: float) -> torch.Tensor:
-        total: ClippedSum | None = None
-        for vectors, owners, _ in self._apply(vector_of, "vector_of"):
-            if total is None:
-                total = ClippedSum(clip, vectors.shape[1], self._door.device, self._units.single)
+        form = self._form(vector_of, "vector_of")
+        if len(form) != 1:
+            raise PrivacyError(
+                f"vector_of must return one vector a row; it gave rows of shape {list(form)}."
+            )
+        total = ClippedSum(clip, form[0], self._door.device, self._units.single)
+        for vectors, _, owners in self._apply(vector_of, form):
             total.add(vectors, owners)
-        if total is None:
-            width = vector_of(random_batch(self._records, 1, self._door.device)).shape[1]
-            total = ClippedSum(clip, width, self._door.device, True)
         return total.finish()
 
+    def _form(self, fn: Callable[[Batch], Vectors], what: str) -> tuple[int, ...]:
+        """Check `fn` on random rows; the shape of its value for one row, thereby public."""
+        trial = random_batch(self._records, TRIAL_ROWS, self._door.device)
+        with secluded(self._door.noise.callback_stream_seed()), torch.no_grad():
+            return tuple(check_rows(_dense(fn), trial, what).shape[1:])
+
     def _apply(
-        self, fn: Callable[[Batch], Vectors], what: str
-    ) -> Iterator[tuple[Vectors, Rows, int]]:
-        """`fn` over all records in padded chunks: output, unit of each row, real rows."""
-        door = self._door
-        with secluded(door.noise.callback_stream_seed()), torch.no_grad():
-            check_rows(_dense(fn), random_batch(self._records, 3, door.device), what)
+        self, fn: Callable[[Batch], Vectors], form: tuple[int, ...]
+    ) -> Iterator[tuple[Vectors, Rows, Rows]]:
+        """`fn` over all records in padded chunks: output, real rows, unit of every row."""
+        door, size = self._door, _ROWS_AT_ONCE
         rows, owners = self._units.rows(np.arange(len(self._units)))
-        with door.progress.task("reading private records", len(rows)) as bar:
-            for start in range(0, len(rows), _ROWS_AT_ONCE):
-                part, own = (
-                    rows[start : start + _ROWS_AT_ONCE],
-                    owners[start : start + _ROWS_AT_ONCE],
-                )
-                real = len(part)
-                part = np.concatenate([part, np.repeat(part[:1], _ROWS_AT_ONCE - real)])
-                own = np.concatenate([own, np.full(_ROWS_AT_ONCE - real, -1)])
+        with door.progress.task("reading private records", _BAR) as bar:
+            for start in range(0, len(rows), size):
+                part, own = rows[start : start + size], owners[start : start + size]
+                missing = size - len(part)
+                padded = np.concatenate([part, np.repeat(part[:1], missing)])
                 with secluded(door.noise.callback_stream_seed()), torch.no_grad():
-                    output = fn(make_batch(self._records, part, door.device))
-                yield output, own, real
-                bar.advance(real)
+                    output = fn(make_batch(self._records, padded, door.device))
+                if tuple(output.shape) != (size, *form):
+                    raise PrivacyError("a callback gave another shape than on random records.")
+                yield output, part, np.concatenate([own, np.full(missing, -1)])
+                bar.advance(_share(start + size, len(rows)) - _share(start, len(rows)))
 
     def _planned(self, kind: type[M], **fields: object) -> M:
         """The mechanism of this kind and part in the plan, with exactly these numbers."""
@@ -237,3 +241,7 @@ def _dense(fn: Callable[[Batch], Vectors]) -> Callable[[Batch], torch.Tensor]:
 
 def _dense_rows(vectors: Vectors) -> torch.Tensor:
     return vectors.dense() if isinstance(vectors, Blocks) else vectors
+
+
+def _share(rows: int, of: int) -> int:
+    return _BAR * min(rows, of) // of

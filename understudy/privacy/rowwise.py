@@ -7,7 +7,8 @@ compared with itself alone; a callback that mixes rows is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import nn
@@ -16,29 +17,39 @@ from understudy.errors import PrivacyError
 from understudy.privacy.batch import Batch
 
 TOLERANCE = 1e-5
-_MIXING_LAYERS = (nn.modules.batchnorm._BatchNorm,)
+"""Largest difference, relative to the longest vector compared: what clipping looks at."""
 
 
 def refuse_mixing_layers(models: Sequence[nn.Module]) -> None:
-    """Refuse by name the layers that share statistics between the rows of a batch."""
+    """Refuse by name the layers that keep or share statistics of the rows they see."""
     for model in models:
         for name, module in model.named_modules():
-            if isinstance(module, _MIXING_LAYERS):
-                kind = type(module).__name__
+            kind = type(module).__name__
+            if isinstance(module, nn.modules.batchnorm._BatchNorm):
                 raise PrivacyError(
                     f"layer {name!r} ({kind}) mixes the records of a batch; use GroupNorm instead."
                 )
+            if isinstance(module, nn.modules.instancenorm._InstanceNorm) and (
+                module.track_running_stats
+            ):
+                raise PrivacyError(
+                    f"layer {name!r} ({kind}) keeps statistics of the records it sees; "
+                    "set track_running_stats=False."
+                )
 
 
-def check_rows(value_of: Callable[[Batch], torch.Tensor], batch: Batch, what: str) -> None:
-    """Refuse `value_of` unless each row's value equals that of the row alone."""
-    values = value_of(batch)
-    _check_count(values, len(batch), what)
-    for index in range(len(batch)):
-        alone = value_of(batch.row(index))
-        _check_count(alone, 1, what)
-        if not _close(values[index], alone[0]):
-            raise PrivacyError(_mixing(what))
+def check_rows(value_of: Callable[[Batch], torch.Tensor], batch: Batch, what: str) -> torch.Tensor:
+    """Refuse `value_of` unless each row's value equals that of the row alone.
+
+    Returns the values of the whole batch, whose form is that of any batch.
+    """
+    agreement = Agreement(what)
+    with exact_arithmetic():
+        values = _counted(value_of(batch), len(batch), what)
+        for index in range(len(batch)):
+            agreement.compare(values[index], _counted(value_of(batch.row(index)), 1, what)[0])
+    agreement.require()
+    return values
 
 
 def check_loss(
@@ -48,37 +59,76 @@ def check_loss(
     what: str = "the loss",
 ) -> None:
     """Refuse a loss unless each row's value and gradient equal those of the row alone."""
-    values = loss_of(batch)
-    _check_count(values, len(batch), what)
-    if values.ndim != 1:
-        raise PrivacyError(f"{what} must return one number a row, not {list(values.shape)}.")
-    for index in range(len(batch)):
-        alone = loss_of(batch.row(index))
-        together = _gradient(values[index], parameters, retain=True)
-        single = _gradient(alone[0], parameters, retain=False)
-        if not (_close(values[index], alone[0]) and _close(together, single)):
-            raise PrivacyError(_mixing(what))
+    values_agree, gradients_agree = Agreement(what), Agreement(what)
+    with exact_arithmetic(), torch.enable_grad():
+        values = _numbers(loss_of(batch), len(batch), what)
+        for index in range(len(batch)):
+            alone = _numbers(loss_of(batch.row(index)), 1, what)[0]
+            values_agree.compare(values[index], alone)
+            gradients_agree.compare(
+                gradient_of(values[index], parameters), gradient_of(alone, parameters)
+            )
+    values_agree.require()
+    gradients_agree.require()
 
 
-def _gradient(value: torch.Tensor, over: Sequence[torch.Tensor], retain: bool) -> torch.Tensor:
-    grads = torch.autograd.grad(value, over, retain_graph=retain, allow_unused=True)
+def gradient_of(value: torch.Tensor, over: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The gradient of one number as one vector; zero where the number does not depend on it."""
+    if not value.requires_grad:
+        return torch.cat([torch.zeros_like(p).reshape(-1) for p in over])
+    grads = torch.autograd.grad(value, over, retain_graph=True, allow_unused=True)
     filled = [torch.zeros_like(p) if g is None else g for p, g in zip(over, grads, strict=True)]
     return torch.cat([g.reshape(-1) for g in filled])
 
 
-def _close(a: torch.Tensor, b: torch.Tensor) -> bool:
-    a, b = a.detach(), b.detach()
-    if not (torch.isfinite(a).all() and torch.isfinite(b).all()):
-        return False
-    scale = max(1.0, float(b.abs().max())) if b.numel() else 1.0
-    return bool((a - b).abs().max() <= TOLERANCE * scale) if b.numel() else True
+class Agreement:
+    """Collects comparisons and judges the largest difference by the longest vector."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._difference = 0.0
+        self._scale = 0.0
+
+    def compare(self, together: torch.Tensor, alone: torch.Tensor) -> None:
+        if together.shape != alone.shape:
+            raise PrivacyError(_mixing(self._what))
+        if not alone.numel():
+            return
+        together, alone = together.detach().double(), alone.detach().double()
+        if not (torch.isfinite(together).all() and torch.isfinite(alone).all()):
+            raise PrivacyError(f"{self._what} is not finite on random data.")
+        self._difference = max(self._difference, float((together - alone).norm()))
+        self._scale = max(self._scale, float(alone.norm()), float(together.norm()))
+
+    def require(self) -> None:
+        if self._difference > TOLERANCE * self._scale:
+            raise PrivacyError(_mixing(self._what))
 
 
-def _check_count(values: torch.Tensor, rows: int, what: str) -> None:
+@contextmanager
+def exact_arithmetic() -> Iterator[None]:
+    """Full float32 on GPUs: TF32 rounds by batch size, and would look like mixing."""
+    matmul = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        with torch.backends.cudnn.flags(allow_tf32=False):
+            yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = matmul
+
+
+def _numbers(values: torch.Tensor, rows: int, what: str) -> torch.Tensor:
+    if _counted(values, rows, what).ndim != 1:
+        raise PrivacyError(f"{what} must return one number a row, not {list(values.shape)}.")
+    return values
+
+
+def _counted(values: torch.Tensor, rows: int, what: str) -> torch.Tensor:
     if values.ndim < 1 or len(values) != rows:
         raise PrivacyError(
             f"{what} must return one value a row; it gave {list(values.shape)} for {rows} rows."
         )
+    return values
 
 
 def _mixing(what: str) -> str:

@@ -21,6 +21,11 @@ from understudy.privacy.units import UnitIndex
 if TYPE_CHECKING:
     from understudy.privacy.door import Door
 
+_BLOCK_SECONDS = 30.0
+"""A block is about this long at most, so that little is run again after a kill. Judged by
+a trial on random data: how long private steps take tells how many records they drew, and
+the ledger shows how long blocks are."""
+
 
 class DPSGDSession:
     """The steps of one planned DP-SGD, with the caller's own work in between.
@@ -62,9 +67,11 @@ class DPSGDSession:
         with self._door.progress.task(description, self.mechanism.steps) as bar:
             bar.advance(self.steps_done)
             self._door.on_commit(bar.advance)
-            while self.steps_left > 0:
-                yield self.steps_done
-            self._door.on_commit(None)
+            try:
+                while self.steps_left > 0:
+                    yield self.steps_done
+            finally:
+                self._door.on_commit(None)
 
     def step(
         self,
@@ -85,8 +92,10 @@ class DPSGDSession:
         `public_grads` (from public or generated data, at a constant batch size) are added
         after the noise, one per trainable parameter.
         """
-        self._door.begin_step(self.mechanism, self._speed.block_steps)
         engine = self._engine_for(models)
+        _check_public(engine.parameters, public_grads)
+        engine.prepare(loss, draws or {})
+        self._door.begin_step(self.mechanism, self._block_steps(engine))
         with self._door.breaking():
             chosen = self._door.noise.bernoulli(len(self._units), self.mechanism.rate)
             result = engine.clipped_sum(loss, draws or {}, np.flatnonzero(chosen.numpy()))
@@ -97,7 +106,7 @@ class DPSGDSession:
         _assign(engine.parameters, released, public_grads)
 
     def _engine_for(self, models: Sequence[nn.Module]) -> GradientEngine:
-        if self._engine is None or [id(m) for m in self._engine.models] != [id(m) for m in models]:
+        if self._engine is None or not self._engine.serves(models):
             self._engine = GradientEngine(
                 models,
                 self.mechanism,
@@ -108,6 +117,10 @@ class DPSGDSession:
                 self.expected_batch,
             )
         return self._engine
+
+    def _block_steps(self, engine: GradientEngine) -> int:
+        fitting = _BLOCK_SECONDS / max(engine.step_seconds, 1e-9)
+        return max(1, int(min(self._speed.block_steps, fitting)))
 
     def _note(self, result: GradientSum) -> None:
         self._door.owner_log.note(
@@ -121,15 +134,23 @@ class DPSGDSession:
         )
 
 
+def _check_public(
+    parameters: Sequence[nn.Parameter], public_grads: Sequence[torch.Tensor] | None
+) -> None:
+    if public_grads is not None and [g.shape for g in public_grads] != [
+        p.shape for p in parameters
+    ]:
+        raise UserError(
+            f"public_grads must hold {len(parameters)} tensors, one per trainable parameter "
+            "and of its shape."
+        )
+
+
 def _assign(
     parameters: Sequence[nn.Parameter],
     released: torch.Tensor,
     public_grads: Sequence[torch.Tensor] | None,
 ) -> None:
-    if public_grads is not None and len(public_grads) != len(parameters):
-        raise UserError(
-            f"public_grads must hold {len(parameters)} tensors, one per trainable parameter."
-        )
     pieces = torch.split(released, [p.numel() for p in parameters])
     for index, (parameter, piece) in enumerate(zip(parameters, pieces, strict=True)):
         gradient = piece.reshape(parameter.shape).to(parameter.dtype)

@@ -16,7 +16,7 @@ class Speed:
     """micro_batch: rows computed at once (0: as many as fit in about 256 MB of gradients).
     backend: how per-record gradients are computed; `auto` tries each on random data.
     precision: of the forward and backward pass; clipping and noise are always float32 up.
-    block_steps: how many steps are kept together when the run is saved.
+    block_steps: how many steps are kept together when the run is saved, fewer if slow.
     """
 
     micro_batch: int = 0

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from understudy.errors import PrivacyError
+
 if TYPE_CHECKING:
     import torch
 
@@ -46,6 +48,24 @@ def write_durably(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+
+
+def append_durably(path: Path, line: bytes, end: int) -> None:
+    """Add a line at `end`, where the file must end, and wait for the disk.
+
+    A line that the disk refuses leaves no half behind.
+    """
+    with naming(path), path.open("ab", buffering=0) as file:
+        if file.seek(0, os.SEEK_END) != end:
+            raise PrivacyError(f"{path.name} was changed by someone else; resume the run.")
+        try:
+            written = 0
+            while written < len(line):
+                written += file.write(line[written:])
+            os.fsync(file.fileno())
+        except OSError:
+            file.truncate(end)
+            raise
 
 
 @contextmanager

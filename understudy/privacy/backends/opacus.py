@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from understudy.errors import PrivacyError
 from understudy.privacy.backends.base import Loss, trainable
 from understudy.privacy.batch import Batch
 
@@ -23,34 +24,41 @@ class OpacusBackend:
     def __init__(self, models: Sequence[nn.Module]) -> None:
         from opacus import GradSampleModule
 
-        self._parameters = trainable(models)
-        twins = [copy.deepcopy(model) for model in models]
-        self._twin_parameters = trainable(twins)
+        self._models = list(models)
+        self._twins = [copy.deepcopy(model) for model in models]
+        self._parameters = trainable(self._twins)
+        if len(self._parameters) != len(trainable(models)):
+            raise PrivacyError("two models share a parameter; give it to one of them only.")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self._modules: list[Any] = [
-                GradSampleModule(twin, loss_reduction="sum", strict=True) for twin in twins
+                GradSampleModule(twin, loss_reduction="sum", strict=True) for twin in self._twins
             ]
 
     def per_record(
         self, loss: Loss, batch: Batch, multiplicity: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        self._share_memory()
-        with warnings.catch_warnings():
+        self._follow_models()
+        with warnings.catch_warnings(), torch.enable_grad():
             warnings.filterwarnings("ignore", message=".*non-full backward hook.*")
             warnings.filterwarnings("ignore", message="Full backward hook is firing.*")
             values = loss(self._modules, batch)
-            values.sum().backward()  # type: ignore[no-untyped-call]
+            if values.requires_grad:
+                values.sum().backward()  # type: ignore[no-untyped-call]
         rows = len(batch)
-        flat = torch.cat([self._take(p, rows) for p in self._twin_parameters], dim=1)
+        flat = torch.cat([self._take(p, rows) for p in self._parameters], dim=1)
         records = rows // multiplicity
         if multiplicity > 1:
             flat = flat.reshape(records, multiplicity, -1).mean(dim=1)
         return values.detach().reshape(records, multiplicity).mean(dim=1).float(), flat
 
-    def _share_memory(self) -> None:
-        for own, twin in zip(self._parameters, self._twin_parameters, strict=True):
-            twin.data = own.data
+    def _follow_models(self) -> None:
+        """Parameters, frozen ones too, are the models' own; buffers are copies of theirs."""
+        for model, twin in zip(self._models, self._twins, strict=True):
+            for own, follower in zip(model.parameters(), twin.parameters(), strict=True):
+                follower.data = own.data
+            for buffer, copied in zip(model.buffers(), twin.buffers(), strict=True):
+                copied.data = buffer.detach().clone()
 
     def _take(self, parameter: nn.Parameter, rows: int) -> torch.Tensor:
         sample = getattr(parameter, "grad_sample", None)
@@ -60,4 +68,9 @@ class OpacusBackend:
             return parameter.new_zeros(rows, parameter.numel(), dtype=torch.float32)
         if isinstance(sample, list):
             sample = torch.stack(sample).sum(dim=0)
+        if sample.shape != (rows, *parameter.shape):
+            raise PrivacyError(
+                f"a layer saw {len(sample)} rows of a batch of {rows}; its gradients cannot be "
+                "told apart by record."
+            )
         return sample.detach().reshape(rows, -1).float()

@@ -64,13 +64,15 @@ class VmapBackend:
             seen.update(id(p) for p in named.values())
             moving.append(move)
             still = {k: p.detach() for k, p in named.items() if k not in move}
-            fixed.append({**still, **dict(model.named_buffers())})
+            # Copies: what a forward pass writes into its buffers must not stay in the model.
+            buffers = {k: b.detach().clone() for k, b in model.named_buffers()}
+            fixed.append({**still, **buffers})
         return moving, fixed
 
 
 def _bound(model: nn.Module, parameters: dict[str, torch.Tensor]) -> Callable[..., Any]:
-    def call(*arguments: Any) -> Any:
-        return functional_call(model, parameters, arguments)
+    def call(*arguments: Any, **named: Any) -> Any:
+        return functional_call(model, parameters, arguments, named)
 
     return call
 

@@ -1,0 +1,426 @@
+"""Both backends give the clipped sum of a plain one-record loop, for all that methods use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from tests.privacy.rig import classify, mlp, records
+from understudy.data.records import Records
+from understudy.errors import PrivacyError, UserError
+from understudy.privacy import gradients as gradients_module
+from understudy.privacy.backends.base import Loss, trainable
+from understudy.privacy.backends.opacus import OpacusBackend
+from understudy.privacy.backends.vmap import VmapBackend
+from understudy.privacy.batch import Batch, Draws, make_batch
+from understudy.privacy.gradients import GradientEngine
+from understudy.privacy.mechanisms import DPSGD
+from understudy.privacy.noise import NoiseSource
+from understudy.privacy.speed import Speed
+from understudy.privacy.units import UnitIndex
+
+CPU = torch.device("cpu")
+BACKENDS = ("vmap", "opacus")
+
+
+class Conditional(nn.Module):
+    """A small critic: convolutions, GroupNorm, an embedding of the class, a projection."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(1, 4, 3, padding=1),
+            nn.GroupNorm(2, 4),
+            nn.LeakyReLU(0.2),
+            nn.Conv2d(4, 6, 3, stride=2, padding=1),
+            nn.GroupNorm(3, 6),
+            nn.SiLU(),
+        )
+        self.head = nn.Linear(6 * 4, 1)
+        self.project = nn.Linear(5, 6 * 4, bias=False)
+        self.embed = nn.Embedding(3, 5)
+
+    def forward(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        features = self.body(images).flatten(1)
+        class_part = (features * self.project(self.embed(labels))).sum(dim=1)
+        return self.head(features).squeeze(1) + class_part
+
+
+def critic_loss(models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> torch.Tensor:
+    return nn.functional.softplus(-models[0](batch.features, batch.labels))
+
+
+def noisy_loss(models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> torch.Tensor:
+    noised = batch.features + batch.draws["level"].abs() * batch.draws["noise"]
+    return ((models[0](noised) - 1.0) ** 2).sum(dim=1) * batch.draws["uniform weight"]
+
+
+def joint_loss(models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> torch.Tensor:
+    encode, decode = models
+    return ((decode(encode(batch.features)) - batch.features.flatten(1)) ** 2).sum(dim=1)
+
+
+def twice_loss(models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> torch.Tensor:
+    """Calls its model twice, as a gradient penalty or a consistency loss would."""
+    near, far = models[0](batch.features), models[0](1.0 - batch.features)
+    return ((near - far) ** 2).sum(dim=1) + near.exp().sum(dim=1)
+
+
+@dataclass
+class Case:
+    models: Callable[[], list[nn.Module]]
+    loss: Loss
+    draws: Draws = field(default_factory=dict)
+    multiplicity: int = 1
+    units: Sequence[str] | None = None
+    soft: bool = False
+
+
+def _critic() -> list[nn.Module]:
+    torch.manual_seed(3)
+    return [Conditional()]
+
+
+def _pair() -> list[nn.Module]:
+    return [mlp(1, 16, 2), nn.Sequential(mlp(2, 2, 16))]
+
+
+NOISE: Draws = {"noise": (1, 4, 4), "level": (1, 1, 1), "uniform weight": ()}
+PEOPLE = ["ann"] * 5 + ["bob"] + ["cy"] * 4 + ["di"] * 2 + ["ed"] * 1
+CASES = {
+    "mlp": Case(lambda: [mlp()], classify),
+    "soft labels": Case(lambda: [mlp()], classify, soft=True),
+    "critic": Case(_critic, critic_loss),
+    "two models": Case(_pair, joint_loss),
+    "called twice": Case(lambda: [mlp()], twice_loss),
+    "multiplicity": Case(lambda: [mlp()], noisy_loss, NOISE, multiplicity=3),
+    "units": Case(_critic, critic_loss, units=PEOPLE),
+    "units, two models": Case(_pair, joint_loss, units=PEOPLE),
+}
+
+
+def engine_of(
+    case: Case, backend: str, data: Records, clip: float = 0.5, precision: str = "float32"
+) -> GradientEngine:
+    mechanism = DPSGD("sgd", 10, rate=0.5, clip=clip, sigma=1.0, multiplicity=case.multiplicity)
+    speed = Speed(backend=backend, micro_batch=4 * case.multiplicity, precision=precision)
+    return GradientEngine(
+        case.models(), mechanism, speed, data, UnitIndex(data), NoiseSource(), expected=6.0
+    )
+
+
+def recording(engine: GradientEngine) -> list[Batch]:
+    """The batches that an engine computes gradients on, as it makes them."""
+    seen: list[Batch] = []
+    dress = engine._dress
+
+    def dressed(batch: Batch, draws: Draws) -> Batch:
+        seen.append(dress(batch, draws))
+        return seen[-1]
+
+    engine._dress = dressed  # type: ignore[method-assign]
+    return seen
+
+
+def one_by_one(case: Case, engine: GradientEngine, batches: list[Batch], owners: list[int]) -> Any:
+    """The clipped sum by autograd, one record at a time, from the batches an engine saw."""
+    many = case.multiplicity
+    sums: dict[int, torch.Tensor] = {}
+    position = 0
+    for batch in batches:
+        for record in range(len(batch) // many):
+            if position == len(owners):
+                break
+            rows = batch.rows(record * many, (record + 1) * many)
+            value = case.loss(engine.models, rows).mean()
+            grads = torch.autograd.grad(value, engine.parameters)
+            flat = torch.cat([g.reshape(-1) for g in grads]).double()
+            sums[owners[position]] = sums.get(owners[position], 0) + flat
+            position += 1
+    assert position == len(owners)
+    clip = engine._mechanism.clip
+    return sum(g * min(1.0, clip / float(g.norm())) for g in sums.values())
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_backends_equal_a_loop_over_records(backend: str, name: str) -> None:
+    case = CASES[name]
+    data = records(13, units=case.units, soft=case.soft)
+    engine = engine_of(case, backend, data)
+    engine.prepare(case.loss, case.draws)
+    batches = recording(engine)
+    index = UnitIndex(data)
+    chosen = np.arange(len(index))[::2]
+    _, owners = index.rows(chosen)
+    result = engine.clipped_sum(case.loss, case.draws, chosen)
+    expected = one_by_one(case, engine, batches, owners.tolist())
+    assert result.units == len(chosen)
+    assert float((result.total - expected).norm()) <= 1e-5 * float(expected.norm())
+
+
+@pytest.mark.parametrize("name", ["mlp", "critic", "two models", "units", "called twice"])
+def test_backends_agree_with_each_other(name: str) -> None:
+    case = CASES[name]
+    data = records(13, units=case.units)
+    sums = []
+    for backend in BACKENDS:
+        engine = engine_of(case, backend, data)
+        everybody = np.arange(len(UnitIndex(data)))
+        sums.append(engine.clipped_sum(case.loss, case.draws, everybody).total)
+    assert float((sums[0] - sums[1]).norm()) <= 1e-5 * float(sums[0].norm())
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", ["mlp", "critic", "two models", "multiplicity", "units"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_one_unit_adds_at_most_the_clip(backend: str, name: str, precision: str) -> None:
+    """One joint clip over all models, draws and records of a unit, in every precision."""
+    case = CASES[name]
+    data = records(13, units=case.units)
+    engine = engine_of(case, backend, data, clip=1e-3, precision=precision)
+    for unit in range(len(UnitIndex(data))):
+        total = engine.clipped_sum(case.loss, case.draws, np.array([unit])).total
+        norm = float(total.float().norm())
+        assert 0.999e-3 <= norm <= 1e-3 * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("poison", [float("nan"), float("inf"), 1e38])
+def test_a_record_that_is_not_finite_harms_only_itself(backend: str, poison: float) -> None:
+    data = records(6)
+    features = data.features.astype(np.float32).reshape(6, 16) / 255.0
+    features[2] = poison
+    table = Records(features, data.attributes, data.schema)
+    case = CASES["mlp"]
+    engine = engine_of(case, backend, table)
+    others = engine.clipped_sum(classify, {}, np.array([0, 1, 3, 4, 5])).total
+    with_it = engine.clipped_sum(classify, {}, np.arange(6)).total
+    assert torch.isfinite(with_it).all()
+    assert float((with_it - others).norm()) <= 0.5 * (1 + 1e-6)
+    alone = engine.clipped_sum(classify, {}, np.array([2])).total
+    assert float((with_it - others - alone).norm()) <= 1e-5
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_nobody_chosen_sums_to_zero(backend: str) -> None:
+    engine = engine_of(CASES["mlp"], backend, records(5))
+    result = engine.clipped_sum(classify, {}, np.array([], dtype=np.int64))
+    assert (result.units, float(result.total.abs().max())) == (0, 0.0)
+    assert np.isnan(result.mean_loss)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_micro_batches_have_one_shape_and_pad_never_truncate(backend: str) -> None:
+    case = CASES["mlp"]
+    engine = engine_of(case, backend, records(13))
+    engine.prepare(classify, {})
+    batches = recording(engine)
+    for count in (1, 4, 5, 13):
+        batches.clear()
+        assert engine.clipped_sum(classify, {}, np.arange(count)).units == count
+        assert [len(b) for b in batches] == [4] * -(-count // 4)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_callers_models_are_left_as_they_were(backend: str) -> None:
+    case = CASES["critic"]
+    engine = engine_of(case, backend, records(6))
+    before = {k: v.clone() for k, v in engine.models[0].state_dict().items()}
+    engine.clipped_sum(case.loss, {}, np.arange(6))
+    after = engine.models[0].state_dict()
+    assert all(torch.equal(before[k], after[k]) for k in before)
+    for parameter in engine.parameters:
+        assert parameter.grad is None
+        assert getattr(parameter, "grad_sample", None) is None
+    value = case.loss(engine.models, make_batch(records(3), np.arange(3), CPU)).sum()
+    value.backward()
+    assert all(getattr(p, "grad_sample", None) is None for p in engine.parameters)
+
+
+class Tracking(nn.Module):
+    """Keeps a running mean of what it sees: an un-noised statistic of private records."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(16, 3)
+        self.register_buffer("seen", torch.zeros(16))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        flat = images.flatten(1)
+        self.seen += flat.detach().mean(dim=0)
+        return self.linear(flat)
+
+
+def test_what_a_forward_pass_writes_into_buffers_does_not_stay() -> None:
+    case = Case(lambda: [Tracking()], classify)
+    with pytest.raises(PrivacyError, match="record by record"):
+        engine_of(case, "vmap", records(6)).prepare(classify, {})
+    engine = engine_of(case, "opacus", records(6))
+    engine.prepare(classify, {})
+    before = engine.models[0].seen.clone()
+    engine.clipped_sum(classify, {}, np.arange(6))
+    assert torch.equal(engine.models[0].seen, before)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_changed_weights_frozen_or_not_and_buffers_are_followed(backend: str) -> None:
+    """The twin that Opacus hooks must not go on with the weights of the first step."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(16, 5), nn.Tanh(), nn.Linear(5, 3))
+    model[1].weight.requires_grad_(False)
+    model.register_buffer("scale", torch.ones(1))
+
+    def loss(models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> torch.Tensor:
+        return classify(models, batch)
+
+    engine = engine_of(Case(lambda: [model], loss), backend, records(6))
+    engine.clipped_sum(loss, {}, np.arange(6))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3)
+    moved = engine.clipped_sum(loss, {}, np.arange(6)).total
+    fresh = engine_of(Case(lambda: [model], loss), backend, records(6))
+    assert torch.allclose(moved, fresh.clipped_sum(loss, {}, np.arange(6)).total, atol=1e-6)
+
+
+def test_an_engine_serves_only_the_parameters_it_was_made_for() -> None:
+    engine = engine_of(CASES["mlp"], "vmap", records(6))
+    model = engine.models[0]
+    assert engine.serves([model])
+    assert not engine.serves([mlp()])
+    model[1].weight.requires_grad_(False)
+    assert not engine.serves([model])
+
+
+class Folded(nn.Module):
+    """Treats the rows of each image as a batch of their own: hooks see other rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 2)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.linear(images.reshape(-1, 4)).reshape(len(images), -1)
+
+
+class Bypassed(nn.Module):
+    """Uses a layer's weight without calling the layer: hooks never see it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(16, 3)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return nn.functional.linear(images.flatten(1), self.linear.weight)
+
+
+@pytest.mark.parametrize("make", [Folded, Bypassed])
+def test_a_backend_that_gets_gradients_wrong_is_not_used(make: type[nn.Module]) -> None:
+    """Found out on random records, before any private one is touched."""
+
+    def loss(models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> torch.Tensor:
+        return models[0](batch.features).pow(2).sum(dim=1)
+
+    torch.manual_seed(0)
+    case = Case(lambda: [make()], loss)
+    with pytest.raises(PrivacyError, match="record by record"):
+        engine_of(case, "opacus", records(6)).prepare(loss, {})
+    engine = engine_of(case, "auto", records(6))
+    engine.prepare(loss, {})
+    assert isinstance(engine._backend, VmapBackend)
+
+
+def test_the_faster_backend_is_chosen_on_random_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a trial that sees no record: the choice cannot depend on one."""
+    trials: list[Batch] = []
+
+    def timed(work: Any) -> float:
+        backend, _, trial = work.args
+        trials.append(trial)
+        return {"vmap": 2.0, "opacus": 1.0}[backend.name]
+
+    monkeypatch.setattr(gradients_module, "_time", timed)
+    chosen = []
+    for seed in (1, 2):
+        engine = engine_of(CASES["mlp"], "auto", records(20, seed=seed))
+        engine.prepare(classify, {})
+        chosen.append(type(engine._backend))
+        assert engine.step_seconds == pytest.approx(1.0 * 6.0 / 4)
+    assert chosen == [OpacusBackend, OpacusBackend]
+    assert all(torch.equal(trials[0].features, t.features) for t in trials)
+
+
+def test_a_loss_is_checked_once_and_another_one_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = []
+    monkeypatch.setattr(gradients_module, "check_loss", lambda *_: checks.append(1))
+    engine = engine_of(CASES["mlp"], "vmap", records(6))
+
+    def make(inner: Loss) -> Loss:
+        return lambda models, batch: inner(models, batch)
+
+    for _ in range(3):
+        engine.prepare(make(classify), {})
+    assert len(checks) == 1
+    engine.prepare(make(twice_loss), {})
+    assert len(checks) == 2
+
+
+@pytest.mark.parametrize("backend", ["auto", *BACKENDS])
+def test_a_loss_that_mixes_records_is_refused(backend: str) -> None:
+    def mean_loss(models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> torch.Tensor:
+        return classify(models, batch).mean().expand(len(batch))
+
+    engine = engine_of(CASES["mlp"], backend, records(6))
+    with pytest.raises(PrivacyError, match="mixes the records"):
+        engine.prepare(mean_loss, {})
+
+
+@pytest.mark.parametrize("backend", ["auto", *BACKENDS])
+def test_models_that_share_a_parameter_are_refused(backend: str) -> None:
+    model = mlp(0, 16, 16)
+    with pytest.raises(PrivacyError, match="share a parameter"):
+        engine_of(Case(lambda: [model, model], joint_loss), backend, records(6)).prepare(
+            joint_loss, {}
+        )
+
+
+def test_models_with_batch_norm_or_nothing_to_train_are_refused() -> None:
+    normed = nn.Sequential(nn.Flatten(), nn.Linear(16, 3), nn.BatchNorm1d(3))
+    with pytest.raises(PrivacyError, match="BatchNorm1d"):
+        engine_of(Case(lambda: [normed], classify), "auto", records(6))
+    frozen = mlp().requires_grad_(False)
+    with pytest.raises(UserError, match="no trainable parameter"):
+        engine_of(Case(lambda: [frozen], classify), "auto", records(6))
+
+
+def test_trainable_parameters_are_taken_once_and_in_order() -> None:
+    model = mlp()
+    assert [id(p) for p in trainable([model, model])] == [id(p) for p in model.parameters()]
+
+
+@pytest.mark.parametrize(
+    ("speed", "rows"),
+    [
+        (Speed(micro_batch=12), 4),
+        (Speed(micro_batch=1), 1),
+        (Speed(), 50),
+    ],
+)
+def test_micro_batches_follow_declared_figures_only(speed: Speed, rows: int) -> None:
+    assert speed.records_at_once(width=1000, multiplicity=3, expected=50.0) == rows
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"backend": "jax"}, {"precision": "float8"}, {"micro_batch": -1}, {"block_steps": 0}],
+)
+def test_speed_settings_are_checked(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UserError):
+        Speed(**wrong)

@@ -14,33 +14,37 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from types import ModuleType
+from typing import Any
 
 FOUNDATIONS = ("torch", "numpy", "safetensors")
 """What every image with a GPU has; what these need themselves is there too."""
 
 
-class BareMachine(MetaPathFinder):
-    """Refuses what is installed here and would not be on a bare GPU image.
+class _Without(MetaPathFinder):
+    """A finder that does not know of some packages, as if they were not installed."""
 
-    own: the top-level package of the method under test, which comes along with it.
-    """
-
-    def __init__(self, own: str) -> None:
-        known = packages_distributions()
-        present = _with_needs((*FOUNDATIONS, "understudy", *known.get(own, ())))
-        self._absent = frozenset(
-            package
-            for package, distributions in known.items()
-            if not any(_plain(d) in present for d in distributions)
-        ) - {own, *sys.stdlib_module_names}
+    def __init__(self, finder: Any, absent: frozenset[str]) -> None:
+        self._finder, self._absent = finder, absent
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        del path, target
         if name.partition(".")[0] in self._absent:
-            raise ModuleNotFoundError(f"fit and sample may not import {name}", name=name)
-        return None
+            return None
+        found: ModuleSpec | None = self._finder.find_spec(name, path, target)
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._finder, name)
+
+
+def become_bare(own: str) -> None:
+    """From now on only what a bare GPU image has, and the package `own`, can be imported."""
+    known = packages_distributions()
+    present = _with_needs((*FOUNDATIONS, "understudy", *known.get(own, ())))
+    installed = {p for p, who in known.items() if not any(_plain(d) in present for d in who)}
+    absent = frozenset(installed - {own, *sys.stdlib_module_names})
+    sys.meta_path[:] = [_Without(finder, absent) for finder in sys.meta_path]
 
 
 def _with_needs(distributions: Sequence[str]) -> frozenset[str]:
@@ -74,7 +78,7 @@ def main() -> None:
     job = json.load(sys.stdin)
     sys.path += [place for place in job["path"] if place not in sys.path]
     module, _, name = job["method"].partition(":")
-    sys.meta_path.insert(0, BareMachine(module.partition(".")[0]))
+    become_bare(module.partition(".")[0])
     from understudy.audit.rehearsal import rehearse
     from understudy.methods.config import build_config
     from understudy.methods.contract import Synthesizer

@@ -181,7 +181,7 @@ class _Examination:
             check=False,
         )
         last = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
-        _require(done.returncode == 0, last[0])
+        _require(done.returncode == 0, f"on a machine with only these: {last[0]}")
 
     def _synthesizer(self) -> Synthesizer:
         result = self._first.result

@@ -104,7 +104,7 @@ class TestResume:
         records, config = stripes(40), replace(SMALL, fake=fake, steps=9)
         plan = plan_for(DPGan(), config, facts_of(records))
         first = Bench(tmp_path, plan)
-        monkeypatch.setattr("understudy.privacy.sgd._BLOCK_SECONDS", -1.0)
+        monkeypatch.setattr("understudy.methods.dp_gan._speed", lambda *_: Speed(block_steps=2))
         original = AdversarialPair.generator_step
 
         def stopping(self: AdversarialPair, number: int) -> None:

@@ -6,7 +6,7 @@ import re
 
 from tests.docs.pages import REPOSITORY
 from understudy.methods.presets import find_presets
-from understudy.methods.registry import Registry
+from understudy.methods.registry import BUILT_IN, Registry
 from understudy.release.claim import KINDS
 
 CLAIMS = (REPOSITORY / "docs" / "claims.md").read_text(encoding="utf-8")
@@ -41,18 +41,27 @@ def test_every_sharp_edge_has_a_severity_and_stands_in_the_table() -> None:
 
 def test_the_methods_page_tells_what_was_changed_for_soundness() -> None:
     for entry in Registry.discover():
-        if entry.source == "understudy":
+        if entry.source == BUILT_IN:
             info = Registry.discover().get(entry.name).info
             assert f"`{info.name}`" in METHODS
             assert [c for c in info.changed_for_soundness if c not in METHODS] == [], info.name
 
 
 def test_the_methods_page_tells_what_presets_were_tuned_on() -> None:
+    text = (REPOSITORY / "docs" / "methods.md").read_text(encoding="utf-8")
+    shown = "\n".join(re.findall(r"^\| `[\w-]+` \| .+$", text.partition("## Presets")[2], re.M))
+    assert shown == presets_table(), f"docs/methods.md must list\n{presets_table()}"
+
+
+def presets_table() -> str:
+    """Every preset that ships here, as the page must list it."""
+    rows = []
     for entry in Registry.discover():
-        if entry.source == "understudy":
-            rows = [
-                " ".join(f"| `{entry.name}` | {preset.name} | {preset.tuned_on} |".split())
-                for preset in find_presets(Registry.discover().get(entry.name)).entries
-                if preset.dataset != "check"
-            ]
-            assert [row for row in rows if row not in METHODS] == []
+        if entry.source == BUILT_IN:
+            for preset in find_presets(Registry.discover().get(entry.name)).entries:
+                covered = "no" if preset.tuned_on_itself else "yes"
+                if preset.dataset != "check":
+                    rows.append(
+                        f"| `{entry.name}` | {preset.name} | {preset.tuned_on} | {covered} |"
+                    )
+    return "\n".join(rows)

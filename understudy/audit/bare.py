@@ -7,42 +7,83 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from types import ModuleType
+from typing import Any
 
-BLOCKED = frozenset(
-    {
-        *("dp_accounting", "opacus", "prv_accountant", "sklearn", "scipy", "pandas", "pyarrow"),
-        *("datasets", "huggingface_hub", "PIL", "yaml", "typer", "click", "rich", "pydantic"),
-        *("matplotlib", "cryptography"),
-    }
-)
+FOUNDATIONS = ("torch", "numpy", "safetensors")
+"""What every image with a GPU has; what these need themselves is there too."""
 
 
-class BareMachine(MetaPathFinder):
-    """Refuses the packages that a bare GPU image does not have."""
+class _Without(MetaPathFinder):
+    """A finder that does not know of some packages, as if they were not installed."""
+
+    def __init__(self, finder: Any, absent: frozenset[str]) -> None:
+        self._finder, self._absent = finder, absent
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        del path, target
-        if name.partition(".")[0] in BLOCKED:
-            raise ImportError(f"fit and sample may not import {name}")
-        return None
+        if name.partition(".")[0] in self._absent:
+            return None
+        found: ModuleSpec | None = self._finder.find_spec(name, path, target)
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._finder, name)
+
+
+def become_bare(own: str) -> None:
+    """From now on only what a bare GPU image has, and the package `own`, can be imported."""
+    known = packages_distributions()
+    present = _with_needs((*FOUNDATIONS, "understudy", *known.get(own, ())))
+    installed = {p for p, who in known.items() if not any(_plain(d) in present for d in who)}
+    absent = frozenset(installed - {own, *sys.stdlib_module_names})
+    sys.meta_path[:] = [_Without(finder, absent) for finder in sys.meta_path]
+
+
+def _with_needs(distributions: Sequence[str]) -> frozenset[str]:
+    """These distributions and everything that they require; not understudy's own needs."""
+    found: set[str] = set()
+    waiting = [_plain(d) for d in distributions]
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        found.add(name)
+        if name in FOUNDATIONS or name not in distributions:
+            waiting += _needs(name)
+    return frozenset(found)
+
+
+def _needs(distribution: str) -> list[str]:
+    try:
+        lines = requires(distribution) or []
+    except PackageNotFoundError:
+        return []
+    names = [re.match(r"[\w.-]+", line) for line in lines if "extra ==" not in line]
+    return [_plain(name[0]) for name in names if name]
+
+
+def _plain(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 def main() -> None:
-    sys.meta_path.insert(0, BareMachine())
     job = json.load(sys.stdin)
+    sys.path += [place for place in job["path"] if place not in sys.path]
+    module, _, name = job["method"].partition(":")
+    become_bare(module.partition(".")[0])
     from understudy.audit.rehearsal import rehearse
     from understudy.methods.config import build_config
     from understudy.methods.contract import Synthesizer
     from understudy.privacy.plan import Plan
 
-    module, _, name = job["method"].partition(":")
     method = getattr(importlib.import_module(module), name)()
     config = build_config(method.Config, job["config"])
     result = rehearse(method, config, Plan.from_json(job["plan"]), count=60, seed=1).result

@@ -31,6 +31,9 @@ from understudy.privacy.accountants import price
 from understudy.privacy.plan import Budget, Plan
 from understudy.privacy.tape import Tape
 
+_FEW, _MANY = 60, 600
+"""Realised counts of the replay: so far apart that the door calls back more often for one."""
+
 _KINDS = ("central", "local", "empirical")
 
 
@@ -124,7 +127,7 @@ class _Examination:
         _require(much < little, "spend(sigma) does not get cheaper with more noise.")
 
     def _check_fit(self) -> None:
-        self._first = rehearse(self._method, self._resolved.config, self._plan, count=60, seed=1)
+        self._first = rehearse(self._method, self._resolved.config, self._plan, count=_FEW, seed=1)
         for mechanism in self._plan.mechanisms:
             used = self._first.spent.get(mechanism.name, 0)
             _require(used > 0, f"mechanism {mechanism.name!r} is planned and never used.")
@@ -154,9 +157,9 @@ class _Examination:
     def _check_replay(self) -> None:
         """The same door outputs on other records, and another number of them."""
         method, config, plan = type(self._method)(), self._resolved.config, self._plan
-        first = rehearse(method, config, plan, count=60, seed=1)
+        first = rehearse(method, config, plan, count=_FEW, seed=1)
         tape = Tape.replay(first.tape)
-        second = rehearse(type(self._method)(), config, plan, count=41, seed=1001, tape=tape)
+        second = rehearse(type(self._method)(), config, plan, count=_MANY, seed=1001, tape=tape)
         _require(tape.finished, "it asked the door for fewer outputs than before.")
         for name, trace in first.traces.items():
             same = second.traces[name] == trace
@@ -168,6 +171,7 @@ class _Examination:
             "method": f"{type(self._method).__module__}:{type(self._method).__qualname__}",
             "config": config_to_json(self._resolved.config),
             "plan": self._plan.to_json(),
+            "path": sys.path,
         }
         done = subprocess.run(
             [sys.executable, "-m", "understudy.audit.bare"],
@@ -177,7 +181,7 @@ class _Examination:
             check=False,
         )
         last = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
-        _require(done.returncode == 0, last[0])
+        _require(done.returncode == 0, f"on a machine with only these: {last[0]}")
 
     def _synthesizer(self) -> Synthesizer:
         result = self._first.result

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,6 +22,7 @@ def command(
     from understudy.audit.check_method import check_method
     from understudy.methods.registry import get_method, load_method
 
+    sys.path.append(str(Path.cwd()))  # a method is often checked where it is being written
     method = load_method(target) if ":" in target else get_method(target)
     results = check_method(method, tuple(set_ or ()))
     if as_json:

@@ -62,6 +62,8 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         self.budget()
+        if not self.source.strip():
+            raise UserError("the data has no name; give a folder, a Parquet file or a dataset.")
         if self.epsilon is not None and math.isinf(self.epsilon):
             raise UserError("epsilon must be finite; leave it out for an empirical run.")
         if self.count is not None and self.count < 1:

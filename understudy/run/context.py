@@ -20,20 +20,20 @@ _NO_SUCH_DEVICE = "--device must be auto, cpu or cuda, not {!r}."
 class RunContext:
     """Progress, device, seed, scratch space and checkpoints; no way to the owner's log."""
 
-    door: Door
+    _door: Door
     progress: Progress
     device: torch.device
     seed: int
 
     @property
     def folder(self) -> Path:
-        return self.door.scratch
+        return self._door.scratch
 
     def checkpoint(self, snapshot: Callable[[], State]) -> None:
-        self.door.checkpoint(snapshot)
+        self._door.checkpoint(snapshot)
 
     def restore(self) -> State | None:
-        return self.door.restore()
+        return self._door.restore()
 
 
 def choose_device(name: str) -> torch.device:

@@ -1,0 +1,107 @@
+"""Bad arguments: refused by name before private records are read."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import drawing
+from tests.workplace import SMALL_GAN, SMALL_MERF, Workplace
+
+RUN = ("synthesize", "photos", *SMALL_MERF, "--epsilon", "1", "-o", "out")
+
+BAD_WORDS: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
+    (("--epsilon", "0"), ("epsilon", "above 0")),
+    (("--epsilon", "-1"), ("epsilon", "above 0")),
+    (("--epsilon", "nan"), ("epsilon", "nan")),
+    (("--epsilon", "inf"), ("epsilon", "finite")),
+    (("--delta", "0"), ("delta", "1e-5")),
+    (("--delta", "1"), ("delta", "1e-5")),
+    (("--delta", "-0.1"), ("delta", "1e-5")),
+    (("--delta", "nan"), ("delta", "1e-5")),
+    (("--method", "dp-merv"), ("dp-merv", "did you mean dp-merf?")),
+    (("--set", "stepz=3"), ("stepz", "did you mean steps?")),
+    (("--set", "steps"), ("--set", "key=value")),
+    (("--set", "steps=many"), ("steps", "whole number")),
+    (("--set", "steps=0"), ("steps", "at least 1")),
+    (("--set", "learning_rate=nan"), ("learning_rate",)),
+    (("--label", "age"), ("'age'", "label")),
+    (("--unit", "person"), ("'person'", "label")),
+    (("--unit", "label", "--label", "label"), ("--unit", "--label")),
+    (("--count", "0"), ("--count", "at least 1")),
+    (("--count", "1"), ("1", "--count")),
+    (("--holdout", "0"), ("--holdout",)),
+    (("--holdout", "nan"), ("--holdout",)),
+    (("--holdout", "0.99"), ("--holdout",)),
+    (("--samples", "0"), ("--samples",)),
+    (("--size", "0"), ("size", "4096")),
+    (("--channels", "2"), ("channels", "3")),
+    (("--device", "tpu"), ("--device", "cpu")),
+    (("--device", "meta"), ("--device", "cpu")),
+    (("--device", "cuda:99"), ("--device", "cpu")),
+    (("--title", "two\nlines"), ("title",)),
+    (("--hide", "label"), ("--hide",)),
+    (("--keep", "label"), ("--keep",)),
+    (("--public", "digits"), ("--public",)),
+    (("--selected-among", "lr"), ("--selected-by",)),
+    (("--selected-by", "eye"), ("--selected-among",)),
+    (("--selection-covered",), ("--selected-among",)),
+]
+
+
+@pytest.mark.parametrize(("words", "named"), BAD_WORDS, ids=[" ".join(w) for w, _ in BAD_WORDS])
+def test_a_bad_word_is_named_and_nothing_happens(
+    workplace: Workplace, words: tuple[str, ...], named: tuple[str, ...]
+) -> None:
+    drawing.class_folder(workplace / "photos")
+    before = workplace.tree()
+    workplace.run(*RUN, *words).refused(*named)
+    assert workplace.tree() == before
+    assert workplace.book("enter") == []
+
+
+@pytest.mark.parametrize(
+    ("source", "named"),
+    [
+        ("digitz", ("digitz", "did you mean digits?")),
+        ("no/such/folder", ("no/such/folder", "Parquet")),
+        ("notes.txt", ("notes.txt", "Parquet")),
+        ("empty", ("empty", "class folders")),
+        ("hf:", ("hf:",)),
+        ("", ("data", "folder")),
+    ],
+)
+def test_an_unknown_source(workplace: Workplace, source: str, named: tuple[str, ...]) -> None:
+    (workplace / "notes.txt").write_text("hello")
+    (workplace / "empty").mkdir()
+    words = ("synthesize", source, *SMALL_MERF, "--epsilon", "1", "-o", "out")
+    workplace.run(*words).refused(*named)
+    assert workplace.tree() == {"notes.txt", "empty"}
+
+
+def test_a_guarantee_needs_an_epsilon(workplace: Workplace) -> None:
+    words = ("synthesize", "digits", *SMALL_MERF, "-o", "out")
+    workplace.run(*words).refused("--epsilon")
+
+
+def test_no_label_among_several_attributes(workplace: Workplace) -> None:
+    drawing.metadata_folder(workplace / "people")
+    words = ("synthesize", "people", *SMALL_MERF, "--epsilon", "1", "--unit", "person")
+    workplace.run(*words, "-o", "out").refused("--label", "kind", "eyes")
+    assert workplace.book("enter") == []
+    assert not (workplace / "runs").exists()
+
+
+def test_too_few_records_for_the_plan(workplace: Workplace) -> None:
+    """A step of DP-SGD cannot draw more records on average than there are."""
+    drawing.class_folder(workplace / "photos", count=20)
+    words = ("synthesize", "photos", *SMALL_GAN, "--epsilon", "1", "-o", "out")
+    workplace.run(*words, "--set", "batch=18").refused("batch", "too few records", "17")
+    assert workplace.book("enter") == []
+    assert not (workplace / "runs").exists()
+
+
+def test_both_ways_of_saying_the_same_count_of_one(workplace: Workplace) -> None:
+    drawing.metadata_folder(workplace / "people", count=12, per_person=12)
+    words = ("synthesize", "people", *SMALL_MERF, "--epsilon", "1", "--label", "kind")
+    workplace.run(*words, "--unit", "person", "-o", "out").refused("count of 1")
+    workplace.run(*words, "-o", "out").succeeded()

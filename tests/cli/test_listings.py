@@ -1,0 +1,157 @@
+"""The commands that only tell: methods, datasets, spent, version, help, completion."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from unittest import mock
+
+import pytest
+
+from tests import drawing
+from tests.workplace import SMALL_MERF, Workplace
+from understudy import __version__
+from understudy.methods.registry import method_names
+
+RUN = ("synthesize", "digits", *SMALL_MERF, "--epsilon", "1")
+
+
+def test_every_method_is_listed(workplace: Workplace) -> None:
+    said = workplace.run("methods").succeeded().out
+    rows = workplace.run("methods", "--json").json()["rows"]
+    assert [row["method"] for row in rows] == list(method_names())
+    for row in rows:
+        assert row["method"] in said
+        assert row["claim"] == "central"
+        assert row["summary"]
+
+
+def test_one_method_shows_its_settings(workplace: Workplace) -> None:
+    said = workplace.run("methods", "dp-merf").succeeded().out
+    assert "arXiv:2002.11603" in said
+    assert "changed for soundness:" in said
+    rows = workplace.run("methods", "dp-merf", "--json").json()["rows"]
+    assert {"features", "steps", "learning_rate"} <= {row["setting"] for row in rows}
+    assert all(row["meaning"] for row in rows)
+    workplace.run("methods", "dp-merv").refused("dp-merv", "dp-merf")
+
+
+def test_advice_for_data_spends_and_writes_nothing(workplace: Workplace) -> None:
+    drawing.class_folder(workplace / "photos")
+    before = workplace.tree()
+    said = workplace.run("methods", "--for", "photos").succeeded().out
+    assert "1x8x8" in said
+    assert "2 classes" in said
+    assert all(name in said for name in method_names())
+    assert workplace.tree() == before
+    assert workplace.book("enter") == []
+    workplace.run("methods", "--for", "digitz").refused("digitz", "digits")
+    workplace.run("methods", "dp-merf", "--for", "digits").refused("NAME", "--for")
+
+
+def test_datasets_say_where_their_files_belong(workplace: Workplace) -> None:
+    with mock.patch.dict(os.environ, {"UNDERSTUDY_DATA": "/some/where"}):
+        said = workplace.run("datasets").succeeded().out
+    assert "$UNDERSTUDY_DATA/<name>/" in said
+    assert "/some/where" in said
+    names = [row["dataset"] for row in workplace.run("datasets", "--json").json()["rows"]]
+    assert {"digits", "portraits", "mnist", "fashion-mnist"} <= set(names)
+
+
+def test_two_releases_compose(workplace: Workplace) -> None:
+    """Rule 8: together they cost more than either, and less than the plain sum."""
+    for name in ("one", "two"):
+        workplace.run(*RUN, "-o", name).succeeded()
+    total = workplace.run("spent", "digits", "--json").json()
+    assert total["runs"] == 2
+    assert total["released"] == total["all_runs"]
+    assert 1.05 < total["released"] < 2.0
+    said = workplace.run("spent", "digits").succeeded().out
+    assert "Released: epsilon" in said
+    assert "All runs, audits included: epsilon" in said
+
+
+def test_a_run_that_is_not_released_counts_among_all_runs(workplace: Workplace) -> None:
+    workplace.run(*RUN, "-o", "one").succeeded()
+    workplace.run(*RUN, "-o", "two", "--insecure-noise-seed", "1").succeeded()
+    total = workplace.run("spent", "digits", "--json").json()
+    assert total["released"] < 1.0 < total["all_runs"]
+
+
+def test_a_release_called_like_its_data_stays_in_the_same_book(workplace: Workplace) -> None:
+    """`-o digits` makes a folder of that name: the catalog's digits are still meant."""
+    for name in ("digits", "again"):
+        workplace.run(*RUN, "-o", name).succeeded()
+    assert workplace.run("spent", "digits", "--json").json()["runs"] == 2
+
+
+def test_a_folder_is_one_dataset_however_it_is_written(workplace: Workplace) -> None:
+    folder = drawing.class_folder(workplace / "photos")
+    words = (*SMALL_MERF, "--epsilon", "1", "-o")
+    workplace.run("synthesize", "photos", *words, "one").succeeded()
+    workplace.run("synthesize", folder, *words, "two").succeeded()
+    workplace.run("synthesize", "./photos/../photos", *words, "three").succeeded()
+    assert workplace.run("spent", "photos", "--json").json()["runs"] == 3
+
+
+def test_the_owners_name_for_data_joins_its_copies(workplace: Workplace) -> None:
+    for name in ("first", "second"):
+        drawing.class_folder(workplace / name)
+        words = ("synthesize", name, *SMALL_MERF, "--epsilon", "1", "--dataset", "ward 3")
+        workplace.run(*words, "-o", f"out-{name}").succeeded()
+    assert workplace.run("spent", "ward 3", "--json").json()["runs"] == 2
+    assert workplace.run("spent", "first", "--json").json()["runs"] == 0
+
+
+def test_nothing_spent_is_said_to_be_no_run(workplace: Workplace) -> None:
+    said = workplace.run("spent", "digitz").succeeded().out
+    assert "No run on 'digitz' is in the book" in said
+    for delta in ("0", "1", "nan", "-1"):
+        workplace.run("spent", "digits", "--delta", delta).refused("--delta")
+
+
+def test_version(workplace: Workplace) -> None:
+    assert workplace.run("--version").succeeded().out == f"understudy {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("synthesize",),
+        ("synthesize", "digits"),
+        ("synthesise", "digits"),
+        ("synthesize", "digits", "--method", "dp-merf", "--epsilon", "much"),
+        ("synthesize", "digits", "--method", "dp-merf", "--epsilom", "1"),
+        ("verify",),
+        ("spent", "a", "b"),
+    ],
+)
+def test_a_wrong_word_is_answered_in_one_sentence(
+    workplace: Workplace, words: tuple[str, ...]
+) -> None:
+    workplace.run(*words).refused("--help")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script(shell: str) -> None:
+    environment = os.environ | {"_UNDERSTUDY_COMPLETE": f"source_{shell}"}
+    done = subprocess.run(
+        [sys.executable, "-c", "from understudy.cli.main import main; main()"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "_UNDERSTUDY_COMPLETE" in done.stdout
+    assert "understudy" in done.stdout
+
+
+def test_the_module_runs_as_a_program() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "understudy", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("understudy ")

@@ -1,0 +1,117 @@
+"""Where a run may write, and where it refuses to before anything is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests import drawing
+from tests.workplace import SMALL_MERF, Workplace
+
+RUN = ("synthesize", "photos", *SMALL_MERF, "--epsilon", "1")
+
+
+def nothing(place: Workplace) -> None:
+    del place
+
+
+def a_file(place: Workplace) -> None:
+    (place / "file").write_text("in the way")
+
+
+def an_out_folder(place: Workplace) -> None:
+    (place / "out").mkdir()
+    (place / "out/mine.txt").write_text("keep me")
+
+
+def a_dangling_link(place: Workplace) -> None:
+    (place / "out").symlink_to("nowhere")
+
+
+def a_run_folder(place: Workplace) -> None:
+    (place / "runs/out").mkdir(parents=True)
+
+
+PLACES: dict[str, tuple[Callable[[Workplace], None], tuple[str, ...], tuple[str, ...]]] = {
+    "the output folder exists": (an_out_folder, ("-o", "out"), ("out", "-o")),
+    "the output folder is a link": (a_dangling_link, ("-o", "out"), ("out", "-o")),
+    "the output folder is here": (nothing, ("-o", "."), ("-o",)),
+    "the run folder exists": (a_run_folder, ("-o", "out"), ("runs/out", "--resume", "--name")),
+    "the output is below a file": (a_file, ("-o", "file/out"), ("-o", "file/out")),
+    "the runs are below a file": (a_file, ("-o", "out", "--runs", "file"), ("--runs", "file")),
+    "the run would lie in the release": (nothing, ("-o", "out", "--runs", "out"), ("--runs",)),
+    "run and release are one": (
+        nothing,
+        ("-o", "out", "--runs", ".", "--name", "out"),
+        ("-o", "--runs"),
+    ),
+    "the release would lie in the run": (
+        nothing,
+        ("-o", "runs/x/out", "--name", "x"),
+        ("-o", "--runs"),
+    ),
+    "the release would lie among the data": (nothing, ("-o", "photos/out"), ("-o", "photos")),
+    "the run would lie among the data": (
+        nothing,
+        ("-o", "out", "--runs", "photos/runs"),
+        ("--runs", "photos"),
+    ),
+    "a name that is too long": (nothing, ("-o", "o" * 300), ("ooo",)),
+}
+
+
+@pytest.mark.parametrize("case", PLACES)
+def test_refused_before_the_first_record(workplace: Workplace, case: str) -> None:
+    prepare, words, named = PLACES[case]
+    drawing.class_folder(workplace / "photos")
+    prepare(workplace)
+    before = workplace.tree()
+    workplace.run(*RUN, *words).refused(*named)
+    assert workplace.tree() == before
+    assert workplace.book("enter") == []
+
+
+def test_a_book_that_cannot_be_kept_stops_the_run(workplace: Workplace) -> None:
+    """Without an entry in the account book nothing may be done to records (rule 8)."""
+    drawing.class_folder(workplace / "photos")
+    (workplace / "file").write_text("in the way")
+    workplace.run(*RUN, "-o", "out", "--home", "file").refused("file", "UNDERSTUDY_HOME")
+    assert "out" not in workplace.tree()
+
+
+def test_resume_repeats_the_options_of_its_run(workplace: Workplace) -> None:
+    drawing.class_folder(workplace / "photos")
+    workplace.run(*RUN, "-o", "out").succeeded()
+    said = workplace.run(*RUN, "-o", "out", "--resume", "--epsilon", "2", "--seed", "3")
+    said.refused("--resume", "epsilon, seed", "runs/out/config.yaml")
+
+
+def test_resume_refuses_data_that_changed_under_it(workplace: Workplace) -> None:
+    """The plan was made for the count of then; the rate and the denominator hang on it."""
+    drawing.class_folder(workplace / "photos", count=40)
+    workplace.run(*RUN, "-o", "out").succeeded()
+    drawing.class_folder(workplace / "photos", count=50)
+    workplace.run(*RUN, "-o", "out", "--resume").refused("runs/out", "count")
+
+
+def test_resume_where_nothing_began_begins(workplace: Workplace) -> None:
+    """A run that was killed before it had a folder goes on from there: from nothing."""
+    said = workplace.run(*RUN[:1], "digits", *RUN[2:], "-o", "out", "--resume").succeeded()
+    assert "there is no run at runs/out yet" in said.err
+
+
+def test_resume_does_not_take_another_folder_for_a_run(workplace: Workplace) -> None:
+    drawing.class_folder(workplace / "photos")
+    (workplace / "runs/out").mkdir(parents=True)
+    workplace.run(*RUN, "-o", "out", "--resume").refused("runs/out", "not a run folder")
+    (workplace / "other").mkdir()
+    workplace.run(*RUN, "-o", "other", "--resume").refused("other", "-o")
+
+
+def test_resume_does_not_take_another_release_for_its_own(workplace: Workplace) -> None:
+    drawing.class_folder(workplace / "photos")
+    workplace.run(*RUN, "-o", "one").succeeded()
+    workplace.run(*RUN, "-o", "two").succeeded()
+    said = workplace.run(*RUN, "-o", "one", "--name", "two", "--resume")
+    said.refused("one", "not this run's release")

@@ -1,0 +1,72 @@
+"""Rule 7: tuning is part of the price, or the claim says that it is not covered."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import drawing
+from tests.workplace import SMALL_MERF, Workplace
+
+PLAIN = ("--method", "dp-merf", "--samples", "20", "--epsilon", "1")
+"""No setting changed by hand; digits at 8x8 fit in a few seconds even so."""
+
+NOTHING = "The owner states that no setting was selected by looking at private records."
+
+
+def tuning(place: Workplace, *words: str) -> str:
+    """The sentence about tuning in the claim of one more run."""
+    name = f"run-{len(place.book('enter'))}"
+    run = place.run("synthesize", "photos", *words, "--epsilon", "1", "-o", name, "--json")
+    statement = run.succeeded().json()["claim"]["statement"]
+    found = [s for s in statement if "selected" in s or "Tuning" in s]
+    assert len(found) == 1
+    return str(found[0])
+
+
+@pytest.fixture
+def place(workplace: Workplace) -> Workplace:
+    drawing.class_folder(workplace / "photos")
+    return workplace
+
+
+def test_settings_changed_by_hand_are_not_covered(place: Workplace) -> None:
+    assert tuning(place, *SMALL_MERF) == (
+        "Tuning is not covered: how the settings were chosen is not stated."
+    )
+
+
+def test_earlier_runs_on_the_same_data_are_told(place: Workplace) -> None:
+    tuning(place, *SMALL_MERF)
+    assert tuning(place, *SMALL_MERF).startswith(
+        "Tuning is not covered: settings were selected among this and 1 earlier run on the same"
+    )
+    assert "2 earlier runs" in tuning(place, *SMALL_MERF)
+
+
+def test_an_owner_who_selected_nothing_may_say_so(place: Workplace) -> None:
+    tuning(place, *SMALL_MERF)
+    assert tuning(place, *SMALL_MERF, "--selected-by", "nothing") == NOTHING
+
+
+def test_a_declared_choice_is_repeated(place: Workplace) -> None:
+    words = ("--selected-among", "steps=3", "--selected-among", "steps=9", "--selected-by", "eye")
+    assert tuning(place, *SMALL_MERF, *words) == (
+        "Tuning is not covered: settings were selected among steps=3; steps=9 by eye, "
+        "which is not in epsilon."
+    )
+    covered = tuning(place, *SMALL_MERF, *words, "--selection-covered")
+    assert covered.endswith("the figures above cover that selection.")
+
+
+def test_selection_on_test_data_cannot_be_released(place: Workplace) -> None:
+    words = ("synthesize", "photos", *SMALL_MERF, "--epsilon", "1", "-o", "out")
+    said = place.run(*words, "--selected-among", "a", "--selected-by", "test data").succeeded()
+    assert "selected on test data" in said.out
+    assert not (place / "out").exists()
+
+
+def test_another_dataset_has_no_part_in_it(place: Workplace) -> None:
+    drawing.class_folder(place / "others", seed=3)
+    words = ("synthesize", "others", *SMALL_MERF, "--epsilon", "1", "-o", "others-out")
+    place.run(*words).succeeded()
+    assert "earlier" not in tuning(place, *SMALL_MERF)

@@ -1,0 +1,236 @@
+"""The rules of the house: which way imports point, what is cheap, what is never used."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "understudy"
+
+ROOMS = (
+    ("cli",),
+    ("bench",),
+    ("run",),
+    ("report",),
+    ("audit", "release"),
+    ("evaluate",),
+    ("methods",),
+    ("privacy", "nets"),
+    ("data",),
+)
+"""Top to bottom: a room may import rooms below it. Rooms on one line are strangers."""
+
+EVERYWHERE = {"understudy", "understudy.errors", "understudy.progress"}
+"""Modules that belong to no room; the bare package is what holds the version."""
+
+FEWEST_TESTS = 100
+"""A guard against tests that vanish unseen; raise it as the suite grows."""
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def dotted(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(source: str) -> Iterator[str]:
+    """Every module that a source imports, wherever in it; all of ours are absolute."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are written out in full"
+            yield node.module or ""
+            # `from understudy import cli` imports a room, not a name.
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def level(room: str) -> int:
+    return next(i for i, rooms in enumerate(ROOMS) if room in rooms)
+
+
+def wrong_turns(module: str, source: str) -> list[str]:
+    """Imports of this module that do not point downwards."""
+    parts = module.split(".")
+    if len(parts) < 3 and not (PACKAGE / parts[-1]).is_dir():
+        return []  # `understudy` itself and what belongs to no room
+    room = parts[1]
+    found = []
+    for name in imports(source):
+        target = name.split(".")
+        if target[0] != "understudy" or name in EVERYWHERE:
+            continue
+        if ".".join(target[:2]) in EVERYWHERE or target[1] == room:
+            continue
+        if (PACKAGE / target[1]).is_dir() and level(target[1]) <= level(room):
+            found.append(f"{module} imports {name}")
+    return found
+
+
+def test_imports_point_one_way() -> None:
+    found = [turn for path in modules() for turn in wrong_turns(dotted(path), path.read_text())]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("understudy.data.load", "from understudy.privacy.plan import Plan"),
+        ("understudy.privacy.door", "def f():\n    import understudy.methods.registry"),
+        ("understudy.privacy.door", "from understudy.nets import seeding"),
+        ("understudy.release.verify", "from understudy.audit.bare import main"),
+        ("understudy.methods.dp_merf", "from understudy.run.config import RunConfig"),
+        ("understudy.run.fit", "from understudy import cli"),
+    ],
+)
+def test_an_import_the_wrong_way_is_seen(module: str, line: str) -> None:
+    assert wrong_turns(module, line)
+
+
+def test_every_room_has_its_place() -> None:
+    rooms = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+    assert rooms == {room for line in ROOMS for room in line}
+
+
+def loaded_by(statement: str) -> set[str]:
+    """The top-level modules in memory after a statement ran in a fresh interpreter."""
+    script = (
+        f"import sys\n{statement}\nprint(*sorted({{m.partition('.')[0] for m in sys.modules}}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.splitlines()[-1].split())
+
+
+HEAVY = {"torch", "dp_accounting", "sklearn", "scipy", "pyarrow", "opacus", "datasets", "PIL"}
+
+
+def test_importing_the_package_is_cheap() -> None:
+    assert not loaded_by("import understudy; dir(understudy)") & (HEAVY | {"numpy", "typer"})
+
+
+def test_help_is_cheap() -> None:
+    statement = "from understudy.cli.main import run; assert run(['--help']) == 0"
+    assert not loaded_by(statement) & (HEAVY | {"numpy"})
+    statement = "from understudy.cli.main import run; assert run(['synthesize', '--help']) == 0"
+    assert not loaded_by(statement) & (HEAVY | {"numpy"})
+
+
+def test_the_cheapness_check_sees_what_is_loaded() -> None:
+    assert {"numpy", "PIL"} <= loaded_by("import understudy; understudy.load")
+
+
+def test_every_public_name_can_be_had() -> None:
+    import understudy
+
+    for name in understudy.__all__:
+        assert getattr(understudy, name).__doc__, name
+    with pytest.raises(AttributeError):
+        understudy.nonsense  # noqa: B018
+
+
+@pytest.mark.parametrize("banned", ["torchvision", "cPickle", "dill", "joblib", "shelve"])
+def test_never_imported(banned: str) -> None:
+    users = [
+        dotted(path)
+        for path in modules()
+        if any(name.partition(".")[0] == banned for name in imports(path.read_text()))
+    ]
+    assert users == []
+
+
+def unpickling(source: str) -> list[str]:
+    """Calls that could run what a file says; naming an unpickling error is no such call."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module == "pickle":
+            found.append("from pickle import")
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "pickle":
+            found += [node.attr] if not node.attr.endswith("Error") else []
+        if isinstance(node, ast.Call):
+            called, words = ast.unparse(node.func), {k.arg: k.value for k in node.keywords}
+            safe = {"np.load": ("allow_pickle", "False"), "torch.load": ("weights_only", "True")}
+            if called in safe:
+                word, value = safe[called]
+                found += [called] if word not in words or ast.unparse(words[word]) != value else []
+            found += [called] if called in ("torch.save", "exec", "eval") else []
+    return found
+
+
+def test_nothing_is_unpickled() -> None:
+    found = {dotted(path): unpickling(path.read_text()) for path in modules()}
+    assert {module: calls for module, calls in found.items() if calls} == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import pickle\npickle.loads(b'')",
+        "from pickle import loads",
+        "np.load(path)",
+        "np.load(path, allow_pickle=True)",
+        "torch.load(path)",
+        "torch.save(x, path)",
+        "eval(text)",
+    ],
+)
+def test_unpickling_is_seen(line: str) -> None:
+    assert unpickling(line)
+
+
+def test_every_module_says_what_it_is() -> None:
+    sources = {dotted(path): ast.parse(path.read_text()) for path in modules()}
+    assert [name for name, source in sources.items() if not ast.get_docstring(source)] == []
+
+
+def tracked_files() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout: nothing says which files belong to the project")
+    return [ROOT / name for name in listed.stdout.decode().split("\0") if name]
+
+
+MACHINE_PATH = re.compile(
+    r"(?<![\w.:/])/(?:home|Users|root|work|mnt|data|scratch|private/var|var/folders)/[\w.-]+"
+)
+
+
+def test_no_tracked_file_names_a_place_on_somebodys_machine() -> None:
+    found = []
+    for path in tracked_files():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (UnicodeDecodeError, FileNotFoundError):
+            continue
+        found += [f"{path.name}: {match[0]}" for match in MACHINE_PATH.finditer(text)]
+    assert [f for f in found if not f.startswith("test_")] == []
+
+
+def test_the_path_check_sees_a_path() -> None:
+    assert MACHINE_PATH.search("see /" + "home/alice/photos")
+    assert not MACHINE_PATH.search("https://example.org/home/alice")
+
+
+def test_no_data_and_nothing_large_is_tracked() -> None:
+    large = [p.name for p in tracked_files() if p.exists() and p.stat().st_size > 500_000]
+    assert large == []
+
+
+def test_no_test_has_vanished(request: pytest.FixtureRequest) -> None:
+    """Counted when the whole suite is collected, not when some of it is asked for."""
+    config = request.config
+    everything = {Path(word).resolve() for word in config.args} == {(ROOT / "tests").resolve()}
+    if not everything or config.option.keyword or config.option.markexpr:
+        pytest.skip("only some tests were asked for")
+    assert request.session.testscollected >= FEWEST_TESTS

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from scipy import stats
 from torch import nn
 
+from tests.privacy.noise_checks import ALPHA
 from understudy.data.records import Records
 from understudy.data.schema import Attribute, Schema
 from understudy.privacy.backends.base import Loss
@@ -174,3 +176,11 @@ def train_steps(
         session.step([model], loss)
         optimiser.step()
         door.checkpoint(snapshot_of(model))
+
+
+def fits_noise(values: np.ndarray, deviation: float) -> bool:
+    """Two-sided: neither too little nor too much, and normal in shape."""
+    scaled = values / deviation
+    below = stats.chi2.cdf(np.sum(scaled**2), df=scaled.size)
+    spread = 2 * min(below, 1 - below)
+    return bool(min(spread, stats.kstest(scaled, "norm").pvalue) > ALPHA / 2)

@@ -163,14 +163,19 @@ class GradientEngine:
         """Refuse a backend whose gradients of random records are not those of each alone."""
         many = self._mechanism.multiplicity
         trial = self._dress(random_batch(self._records, TRIAL_ROWS, self._device), draws)
-        agreement = Agreement(f"the loss under the {backend.name} backend")
+        agreement = Agreement("the loss")
         with exact_arithmetic():
             _, gradients = backend.per_record(loss, trial, many)
             for record in range(TRIAL_ROWS):
                 alone = loss(self.models, trial.rows(record * many, (record + 1) * many))
                 agreement.compare(gradients[record], gradient_of(alone.mean(), self.parameters))
-        agreement.require()
+        if not agreement.within(_BACKEND_TOLERANCE):
+            raise PrivacyError(f"{backend.name} computes other gradients than each record's own.")
 
+
+_BACKEND_TOLERANCE = 1e-3
+"""Rounding of another algorithm (1.6e-5 in 41 layers on a GPU); a gradient that is given to
+another record, or lost, is off by far more."""
 
 _LOSSES_REMEMBERED = 64
 _CANNOT = (

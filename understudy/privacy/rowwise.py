@@ -100,8 +100,11 @@ class Agreement:
         self._difference = max(self._difference, float((together - alone).norm()))
         self._scale = max(self._scale, float(alone.norm()), float(together.norm()))
 
+    def within(self, tolerance: float) -> bool:
+        return self._difference <= tolerance * self._scale
+
     def require(self) -> None:
-        if self._difference > TOLERANCE * self._scale:
+        if not self.within(TOLERANCE):
             raise PrivacyError(_mixing(self._what))
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import torch
 
 from understudy.errors import UserError
 from understudy.evaluate.metric import Evaluation
@@ -47,8 +51,20 @@ def demo(folder: Path, *, progress: Progress | None = None) -> Demo:
         raise UserError(f"the folder {folder} exists already; choose another or delete it.")
     shown = progress or Silent()
     home = folder / "book"
-    runs = tuple(_run(folder, method, home, shown) for method in METHODS)
+    with _one_thread():
+        runs = tuple(_run(folder, method, home, shown) for method in METHODS)
     return Demo(folder, runs, spent("digits", home=home))
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Networks for 8x8 images are too small to share: a second thread only waits."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _run(folder: Path, method: str, home: Path, progress: Progress) -> DemoRun:

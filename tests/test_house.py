@@ -127,6 +127,11 @@ def test_help_is_cheap() -> None:
     assert not loaded_by(statement) & (HEAVY | {"numpy"})
 
 
+def test_listing_datasets_needs_no_torch() -> None:
+    statement = "from understudy.cli.main import run; assert run(['datasets']) == 0"
+    assert not loaded_by(statement) & {"torch", "dp_accounting", "sklearn"}
+
+
 def test_the_cheapness_check_sees_what_is_loaded() -> None:
     assert {"numpy", "PIL"} <= loaded_by("import understudy; understudy.load")
 

@@ -39,6 +39,7 @@ BAD_WORDS: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("--device", "meta"), ("--device", "cpu")),
     (("--device", "cuda:99"), ("--device", "cpu")),
     (("--title", "two\nlines"), ("title",)),
+    (("--title", "see /ho" + "me/alice/photos"), ("path",)),
     (("--hide", "label"), ("--hide",)),
     (("--keep", "label"), ("--keep",)),
     (("--public", "digits"), ("--public",)),
@@ -105,3 +106,33 @@ def test_both_ways_of_saying_the_same_count_of_one(workplace: Workplace) -> None
     words = ("synthesize", "people", *SMALL_MERF, "--epsilon", "1", "--label", "kind")
     workplace.run(*words, "--unit", "person", "-o", "out").refused("count of 1")
     workplace.run(*words, "-o", "out").succeeded()
+
+
+@pytest.mark.parametrize("column", ["image", "kind"])
+def test_names_that_no_release_may_hold(workplace: Workplace, column: str) -> None:
+    """Found before the budget is spent: a plan is single-use, and data can be renamed."""
+    folder = drawing.metadata_folder(workplace / "people")
+    table = (folder / "metadata.csv").read_text().replace("kind", column)
+    place = "/ho" + "me/alice/left"
+    spoiled = table if column == "image" else table.replace("left", place)
+    (folder / "metadata.csv").write_text(spoiled)
+    words = ("synthesize", "people", *SMALL_MERF, "--epsilon", "1", "--label", column)
+    workplace.run(*words, "-o", "out").refused("'image'" if column == "image" else place)
+    assert workplace.book("enter") == []
+    assert not (workplace / "runs").exists()
+
+
+def test_odd_names_are_no_obstacle(workplace: Workplace) -> None:
+    classes = ("Ärzte & Co", "a, b = <c>\"'")
+    drawing.class_folder(workplace / "meine Bilder", classes=classes)
+    words = ("synthesize", "meine Bilder", *SMALL_MERF, "--epsilon", "1", "-o", "für alle")
+    workplace.run(*words).succeeded()
+    assert workplace.run("verify", "für alle").succeeded().out.startswith("consistent")
+
+
+@pytest.mark.parametrize("small", [SMALL_MERF, (*SMALL_GAN, "--set", "steps=2")])
+def test_images_too_small_for_a_method(workplace: Workplace, small: tuple[str, ...]) -> None:
+    drawing.class_folder(workplace / "photos")
+    words = ("synthesize", "photos", *small, "--epsilon", "1", "--size", "4", "-o", "out")
+    workplace.run(*words).refused("8 to 64", "resize")
+    assert workplace.book("enter") == []

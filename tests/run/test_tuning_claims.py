@@ -6,9 +6,11 @@ import pytest
 
 from tests import drawing
 from tests.workplace import SMALL_MERF, Workplace
-
-PLAIN = ("--method", "dp-merf", "--samples", "20", "--epsilon", "1")
-"""No setting changed by hand; digits at 8x8 fit in a few seconds even so."""
+from understudy.methods.config import ResolvedConfig
+from understudy.methods.presets import Preset, Presets
+from understudy.release.claim import Tuning
+from understudy.run.config import RunConfig
+from understudy.run.tuning import tuning_of
 
 NOTHING = "The owner states that no setting was selected by looking at private records."
 
@@ -70,3 +72,39 @@ def test_another_dataset_has_no_part_in_it(place: Workplace) -> None:
     words = ("synthesize", "others", *SMALL_MERF, "--epsilon", "1", "-o", "others-out")
     place.run(*words).succeeded()
     assert "earlier" not in tuning(place, *SMALL_MERF)
+
+
+SHIPPED = Presets(
+    (
+        Preset("tuned on mnist and fashion-mnist", {"steps": 1}),
+        Preset("not tuned", {"width": 2}, dataset="mnist"),
+        Preset("a look at its records", {"width": 3}, dataset="portraits", tuned_on_itself=True),
+    )
+)
+
+
+def claimed(dataset: str | None, earlier: int = 0, **declared: object) -> Tuning:
+    preset = SHIPPED.choose(dataset, 1.0)
+    settings = ResolvedConfig(None, preset.name, preset.tuned_on, (), preset.tuned_on_itself)
+    config = RunConfig("any", "dp-merf", 1.0, **declared)  # type: ignore[arg-type]
+    return tuning_of(config, settings, earlier)
+
+
+@pytest.mark.parametrize("dataset", ["mnist", "fashion-mnist", "portraits"])
+def test_a_preset_tuned_on_this_very_data_is_never_covered(dataset: str) -> None:
+    """Also where the default preset was tuned on it, and whatever the owner declares."""
+    for declared in ({}, {"selected_by": "nothing"}):
+        found = claimed(dataset, **declared)
+        assert not found.covered
+        assert found.among
+    words = {"selected_among": ("a", "b"), "selected_by": "x", "selection_covered": True}
+    assert not claimed(dataset, **words).covered
+
+
+@pytest.mark.parametrize("dataset", [None, "digits"])
+def test_a_preset_tuned_elsewhere_is_covered(dataset: str | None) -> None:
+    found = claimed(dataset)
+    assert found.covered
+    assert found.by == "their fit, tuned on mnist and fashion-mnist"
+    assert not claimed(dataset, earlier=1).covered
+    assert claimed(dataset, earlier=1, selected_by="nothing").covered

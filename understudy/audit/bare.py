@@ -76,7 +76,6 @@ def _plain(distribution: str) -> str:
 
 def main() -> None:
     job = json.load(sys.stdin)
-    sys.path += [place for place in job["path"] if place not in sys.path]
     module, _, name = job["method"].partition(":")
     become_bare(module.partition(".")[0])
     from understudy.audit.rehearsal import rehearse

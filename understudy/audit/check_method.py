@@ -8,6 +8,7 @@ that mixes records is refused by the door, a plan that is exceeded never runs.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -171,7 +172,6 @@ class _Examination:
             "method": f"{type(self._method).__module__}:{type(self._method).__qualname__}",
             "config": config_to_json(self._resolved.config),
             "plan": self._plan.to_json(),
-            "path": sys.path,
         }
         done = subprocess.run(
             [sys.executable, "-m", "understudy.audit.bare"],
@@ -179,6 +179,7 @@ class _Examination:
             capture_output=True,
             text=True,
             check=False,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
         last = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
         _require(done.returncode == 0, f"on a machine with only these: {last[0]}")

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from understudy.data.catalog import DATA_VARIABLE, catalog
 from understudy.data.load import load
 from understudy.errors import UserError
-from understudy.evaluate.metric import Row
 from understudy.methods.config import describe_config, resolve_config
 from understudy.methods.contract import Method
 from understudy.methods.presets import find_presets
 from understudy.methods.registry import get_method, method_names
 from understudy.progress import Progress
-from understudy.run.demo import Demo
 from understudy.run.listing import Listing
+
+if TYPE_CHECKING:
+    from understudy.evaluate.metric import Row
+    from understudy.run.demo import Demo
 
 
 def list_methods() -> Listing:

@@ -6,9 +6,12 @@ import os
 from pathlib import Path
 
 from understudy.data.catalog import catalog
+from understudy.data.schema import Schema
 from understudy.errors import UserError
 from understudy.release.card import check_title
+from understudy.release.leaks import machine_paths
 from understudy.release.signing import check_signing_key
+from understudy.release.tables import IMAGE
 from understudy.run.config import RunConfig
 from understudy.run.context import choose_device
 
@@ -43,6 +46,16 @@ def check_means(config: RunConfig, signing_key: Path | None, title: str | None) 
         check_title(title)
     if signing_key is not None:
         check_signing_key(signing_key)
+
+
+def check_words(schema: Schema, title: str) -> None:
+    """Refuse names and titles that no release may hold, while they can still be changed."""
+    check_title(title)
+    label = schema.label_attribute
+    if label.name == IMAGE:
+        raise UserError(f"the label is named {IMAGE!r}, like the pixels; rename the column.")
+    for text in machine_paths([label.name, *label.classes, title]):
+        raise UserError(f"{text!r} reads like a path of your machine; a release must not name one.")
 
 
 def _check_place(option: str, place: Path, source: str) -> None:

@@ -13,13 +13,13 @@ from typing import Any
 
 from understudy.data.records import Records
 from understudy.errors import UserError
+from understudy.methods.contract import Forecasting
 from understudy.privacy.ledger import read_ledger
 from understudy.privacy.noise import NoiseSource
 from understudy.privacy.plan import Plan
 from understudy.progress import Progress, Silent
 from understudy.release.build import build_claim, current_versions, summarise
 from understudy.release.bundle import write_release
-from understudy.release.card import check_title
 from understudy.release.claim import Claim
 from understudy.release.files import remove_partial
 from understudy.release.gate import run_refusals
@@ -27,7 +27,7 @@ from understudy.release.verify import verify
 from understudy.run.config import RunConfig, read_config, write_config
 from understudy.run.fit import fit, load_synthesizer
 from understudy.run.folder import RunFolder, create_run_folder
-from understudy.run.preflight import check_means, check_places
+from understudy.run.preflight import check_means, check_places, check_words
 from understudy.run.prepare import (
     Prepared,
     calibrate,
@@ -78,11 +78,10 @@ class Preview:
 
 def forecast_of(prepared: Prepared) -> dict[str, float] | None:
     """Rough seconds and gigabytes on two CPU cores, where the method can tell."""
-    forecast = getattr(prepared.method, "forecast", None)
-    if forecast is None:
+    if not isinstance(prepared.method, Forecasting):
         return None
-    seconds, gigabytes = forecast(prepared.settings.config, prepared.facts)
-    return {"seconds": round(float(seconds)), "gigabytes": round(float(gigabytes), 1)}
+    found = prepared.method.forecast(prepared.settings.config, prepared.facts)
+    return {"seconds": round(found.seconds), "gigabytes": round(found.gigabytes, 1)}
 
 
 def preview(
@@ -117,7 +116,7 @@ def synthesize(
     noise = _noise(config)
     prepared = prepare(config, home, shown)
     title = title or f"Synthetic stand-in for {prepared.material.dataset.name}"
-    check_title(title)
+    check_words(prepared.facts.schema, title)
     warning = delta_warning(prepared)
     if warning:
         shown.say(warning)

@@ -3,7 +3,8 @@
 A method's presets live in `presets/<name>.yaml` beside its module (or one package up).
 The file is a list; each entry has `tuned_on` and `settings`, and may say `dataset`,
 `epsilon_at_least` and `tuned_on_itself`. The entry without dataset and epsilon is the
-default. A choice layers the default,
+default. `tuned_on` calls datasets by their catalog names: a preset that is used on a
+dataset which it names was tuned on itself. A choice layers the default,
 then the dataset's entry, then the dataset's entry for the largest `epsilon_at_least` that
 the run reaches; the words of the last layer used go into the claim.
 """
@@ -11,6 +12,7 @@ the run reaches; the words of the last layer used go into the claim.
 from __future__ import annotations
 
 import importlib.resources
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
@@ -47,6 +49,16 @@ class Preset:
         tail = f", epsilon {self.epsilon_at_least:g} or more" if self.epsilon_at_least else ""
         return f"{self.dataset or 'default'}{tail}"
 
+    def was_tuned_on(self, dataset: str | None) -> bool:
+        """Whether the words of `tuned_on` name this dataset, or the preset says so itself.
+
+        >>> Preset("tuned on fashion-mnist").was_tuned_on("mnist")
+        False
+        """
+        if self.tuned_on_itself or dataset is None:
+            return self.tuned_on_itself
+        return re.search(rf"(?<![\w-]){re.escape(dataset)}(?![\w-])", self.tuned_on) is not None
+
 
 @dataclass(frozen=True)
 class Presets:
@@ -72,7 +84,7 @@ class Presets:
             merged,
             last.dataset,
             last.epsilon_at_least,
-            any(layer.tuned_on_itself for layer in layers),
+            any(layer.was_tuned_on(dataset) for layer in layers),
         )
 
 

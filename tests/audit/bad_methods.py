@@ -1,0 +1,357 @@
+"""Methods that do wrong, each in one way, around the smallest method that does right.
+
+`Honest` releases one noisy sum and learns nothing more; `HonestSteps` takes a few steps of
+DP-SGD. Every class below differs from one of them by one mistake.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import nn
+
+from understudy.data.records import Images, Records
+from understudy.data.schema import Schema
+from understudy.methods.config import setting
+from understudy.methods.contract import Context, Facts, MethodInfo, PublicInputs
+from understudy.privacy.batch import Batch
+from understudy.privacy.mechanisms import DPSGD, Mechanism, NoisySum
+from understudy.privacy.plan import Plan, Spend
+from understudy.privacy.private_records import PrivateRecords
+from understudy.privacy.state import State
+
+PIXELS = 64
+
+
+@dataclass(frozen=True)
+class Settings:
+    brightness: float = setting(0.5, "of every sample", low=0.0, high=1.0)
+
+
+class Flat:
+    """A synthesizer of one grey level, which `level` decides."""
+
+    def __init__(self, level: float, schema: Schema, note: float = 0.0) -> None:
+        self.level, self.schema, self.note = level, schema, note
+
+    def sample(self, n: int, labels: Any | None = None, seed: int = 0) -> Records:
+        rng = np.random.default_rng(seed)
+        codes = rng.integers(0, 3, n) if labels is None else np.asarray(labels)
+        pixels = np.full((n, 1, 8, 8), int(255 * min(1.0, max(0.0, self.level))), np.uint8)
+        pixels[:, 0, 0, 0] = rng.integers(0, 256, n)
+        return Images(pixels, {"label": codes}, self.schema)
+
+    def save(self, folder: Path) -> None:
+        state = {"level": self.level, "schema": self.schema.to_json(), "note": self.note}
+        (folder / "flat.json").write_text(json.dumps(state))
+
+    @classmethod
+    def load(cls, folder: Path) -> Flat:
+        state = json.loads((folder / "flat.json").read_text())
+        return cls(state["level"], Schema.from_json(state["schema"]), state["note"])
+
+
+def described(name: str) -> MethodInfo:
+    return MethodInfo(
+        name=name,
+        summary="the mean grey level",
+        paper="made up for a test",
+        family="test",
+        mechanism="one noisy sum",
+    )
+
+
+class Honest:
+    """One noisy sum of the images, divided by the declared count."""
+
+    info: ClassVar[MethodInfo] = described("honest")
+    Config: ClassVar[type] = Settings
+
+    def spend(self, config: Settings, facts: Facts) -> Spend:
+        del config, facts
+        return lambda sigma: (NoisySum("sum", clip=1.0, sigma=sigma),)
+
+    def vector_of(self, batch: Batch) -> torch.Tensor:
+        return batch.features.flatten(1) / PIXELS**0.5
+
+    def fit(
+        self,
+        config: Settings,
+        parts: Mapping[str, PrivateRecords],
+        plan: Plan,
+        public: PublicInputs,
+        context: Context,
+    ) -> Flat:
+        del public, context
+        planned = plan.mechanism("sum")
+        assert isinstance(planned, NoisySum)
+        noisy = parts["train"].noisy_sum(self.vector_of, clip=planned.clip, sigma=planned.sigma)
+        level = float(noisy.sum() / PIXELS**0.5 / parts["train"].count)
+        return self.result(level * config.brightness, parts["train"].schema)
+
+    def result(self, level: float, schema: Schema) -> Flat:
+        return Flat(level, schema)
+
+
+class HonestSteps(Honest):
+    """Three steps of DP-SGD on a linear model."""
+
+    info: ClassVar[MethodInfo] = described("honest-steps")
+
+    def spend(self, config: Settings, facts: Facts) -> Spend:
+        del config
+        rate = 16 / facts.counts["train"]
+        return lambda sigma: (DPSGD("steps", 3, rate, 1.0, sigma),)
+
+    def fit(
+        self,
+        config: Settings,
+        parts: Mapping[str, PrivateRecords],
+        plan: Plan,
+        public: PublicInputs,
+        context: Context,
+    ) -> Flat:
+        del public, config
+        model = nn.Linear(PIXELS, 1)
+        nn.init.zeros_(model.weight)
+        nn.init.zeros_(model.bias)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        sgd = parts["train"].dp_sgd(plan, name="steps")
+        for _ in sgd.steps():
+            sgd.step([model], self.loss)
+            optimizer.step()
+            context.checkpoint(lambda: self.snapshot(model))
+        return self.result(float(model.weight.detach().sum()), parts["train"].schema)
+
+    def snapshot(self, model: nn.Module) -> State:
+        return State(tensors=dict(model.state_dict()))
+
+    def loss(self, models: Sequence[nn.Module], batch: Batch) -> torch.Tensor:
+        guess = models[0](batch.features.flatten(1)).squeeze(1)
+        return (guess - batch.labels.float()) ** 2
+
+
+class KeepsARecord(Honest):
+    """The vector callback remembers the last image that it saw."""
+
+    info: ClassVar[MethodInfo] = described("keeps-a-record")
+
+    def vector_of(self, batch: Batch) -> torch.Tensor:
+        self.last = batch.features[0].clone()
+        return super().vector_of(batch)
+
+
+class SavesARecord(Honest):
+    """The same, and it goes into the saved files."""
+
+    info: ClassVar[MethodInfo] = described("saves-a-record")
+    _seen = 0.0
+
+    def vector_of(self, batch: Batch) -> torch.Tensor:
+        type(self)._seen = float(batch.features[0].sum())
+        return super().vector_of(batch)
+
+    def result(self, level: float, schema: Schema) -> Flat:
+        return Flat(level, schema, note=type(self)._seen)
+
+
+class CheckpointsARecord(HonestSteps):
+    """A record travels in a checkpoint, which is kept on the disk."""
+
+    info: ClassVar[MethodInfo] = described("checkpoints-a-record")
+
+    def loss(self, models: Sequence[nn.Module], batch: Batch) -> torch.Tensor:
+        if not torch._C._functorch.is_batchedtensor(batch.features):
+            self._last = batch.features[0].detach().clone()
+        return super().loss(models, batch)
+
+    def snapshot(self, model: nn.Module) -> State:
+        return State(tensors={**model.state_dict(), "last": self._last})
+
+
+class WritesARecord(Honest):
+    """A cache in the method's own folder that holds what no cache may hold."""
+
+    info: ClassVar[MethodInfo] = described("writes-a-record")
+
+    def fit(
+        self,
+        config: Settings,
+        parts: Mapping[str, PrivateRecords],
+        plan: Plan,
+        public: PublicInputs,
+        context: Context,
+    ) -> Flat:
+        raw = parts["train"]._records.features[0]  # a mistake that Python cannot prevent
+        (context.folder / "cache.bin").write_bytes(raw.tobytes())
+        return super().fit(config, parts, plan, public, context)
+
+
+class ReadsALoss(HonestSteps):
+    """Stops pulling when the loss on private records looks good: a choice nobody paid for."""
+
+    info: ClassVar[MethodInfo] = described("reads-a-loss")
+
+    def __init__(self) -> None:
+        self._watched = 0.0
+
+    def loss(self, models: Sequence[nn.Module], batch: Batch) -> torch.Tensor:
+        values = super().loss(models, batch)
+        if not torch._C._functorch.is_batchedtensor(values):
+            self._watched = float(values.detach().mean())
+        return values
+
+    def result(self, level: float, schema: Schema) -> Flat:
+        return Flat(level if self._watched < 1.0 else level / 2, schema, note=self._watched)
+
+
+class MixesRecords(HonestSteps):
+    """Centres each guess by the mean over the batch: a record's gradient knows its company."""
+
+    info: ClassVar[MethodInfo] = described("mixes-records")
+
+    def loss(self, models: Sequence[nn.Module], batch: Batch) -> torch.Tensor:
+        guess = models[0](batch.features.flatten(1)).squeeze(1)
+        return (guess - guess.mean() - batch.labels.float()) ** 2
+
+
+class MixesInTheSum(Honest):
+    """The same mistake in a vector callback."""
+
+    info: ClassVar[MethodInfo] = described("mixes-in-the-sum")
+
+    def vector_of(self, batch: Batch) -> torch.Tensor:
+        flat = batch.features.flatten(1)
+        return (flat - flat.mean(dim=0)) / PIXELS**0.5
+
+
+class CountsCalls(Honest):
+    """How often the callback is called tells how many records there are."""
+
+    info: ClassVar[MethodInfo] = described("counts-calls")
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def vector_of(self, batch: Batch) -> torch.Tensor:
+        self.calls += 1
+        return super().vector_of(batch)
+
+
+class DrawsInTheCallback(Honest):
+    """Its own generator moves on with every call, and decides the result."""
+
+    info: ClassVar[MethodInfo] = described("draws-in-the-callback")
+
+    def __init__(self) -> None:
+        self._random = np.random.default_rng(0)
+
+    def vector_of(self, batch: Batch) -> torch.Tensor:
+        self._random.random()
+        return super().vector_of(batch)
+
+    def result(self, level: float, schema: Schema) -> Flat:
+        return Flat(level, schema, note=float(self._random.random()))
+
+
+class ImportsScipy(Honest):
+    """Needs a package that a bare GPU image does not have, when it fits."""
+
+    info: ClassVar[MethodInfo] = described("imports-scipy")
+
+    def result(self, level: float, schema: Schema) -> Flat:
+        from scipy.special import expit
+
+        return Flat(float(expit(level)), schema)
+
+
+class Overspends(Honest):
+    """Asks for the sum twice; the plan says once."""
+
+    info: ClassVar[MethodInfo] = described("overspends")
+
+    def fit(
+        self,
+        config: Settings,
+        parts: Mapping[str, PrivateRecords],
+        plan: Plan,
+        public: PublicInputs,
+        context: Context,
+    ) -> Flat:
+        super().fit(config, parts, plan, public, context)
+        return super().fit(config, parts, plan, public, context)
+
+
+class TakesMoreSteps(HonestSteps):
+    """One step more than was planned."""
+
+    info: ClassVar[MethodInfo] = described("takes-more-steps")
+
+    def fit(
+        self,
+        config: Settings,
+        parts: Mapping[str, PrivateRecords],
+        plan: Plan,
+        public: PublicInputs,
+        context: Context,
+    ) -> Flat:
+        flat = super().fit(config, parts, plan, public, context)
+        parts["train"].dp_sgd(plan, name="steps").step([nn.Linear(PIXELS, 1)], self.loss)
+        return flat
+
+
+class PlansAndDoesNot(Honest):
+    """Plans a release that it never makes: the claim would describe another method."""
+
+    info: ClassVar[MethodInfo] = described("plans-and-does-not")
+
+    def spend(self, config: Settings, facts: Facts) -> Spend:
+        first = super().spend(config, facts)
+
+        def planned(sigma: float) -> Sequence[Mechanism]:
+            return (*first(sigma), NoisySum("unused", clip=1.0, sigma=sigma))
+
+        return planned
+
+
+class LessNoiseCostsLess(Honest):
+    """Its spending does not depend on the noise that calibration turns."""
+
+    info: ClassVar[MethodInfo] = described("less-noise-costs-less")
+
+    def spend(self, config: Settings, facts: Facts) -> Spend:
+        del config, facts
+        return lambda sigma: (NoisySum("sum", clip=1.0, sigma=2.0 + 0 * sigma),)
+
+
+class IgnoresLabels(Honest):
+    """Samples whatever classes it likes."""
+
+    info: ClassVar[MethodInfo] = described("ignores-labels")
+
+    class _Flat(Flat):
+        def sample(self, n: int, labels: Any | None = None, seed: int = 0) -> Records:
+            del labels
+            return super().sample(n, None, seed)
+
+    def result(self, level: float, schema: Schema) -> Flat:
+        return self._Flat(level, schema)
+
+
+class ForgetsWhenSaved(Honest):
+    """What is loaded samples other records than what was saved."""
+
+    info: ClassVar[MethodInfo] = described("forgets-when-saved")
+
+    class _Flat(Flat):
+        def save(self, folder: Path) -> None:
+            Flat(0.0, self.schema).save(folder)
+
+    def result(self, level: float, schema: Schema) -> Flat:
+        return self._Flat(0.9 + 0 * level, schema)

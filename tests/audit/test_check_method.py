@@ -1,0 +1,60 @@
+"""check-method: honest methods pass, and each mistake is caught by the check meant for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from understudy.audit.check_method import CheckResult, check_method
+
+from . import bad_methods as bad
+
+FIT = "fits within its plan"
+REPLAY = "depends on records only through the door (replay)"
+BARE = "needs only torch, numpy and safetensors"
+SPEND = "plans what it spends; more noise costs less"
+
+MISTAKES = {
+    bad.KeepsARecord: (REPLAY, "own attributes"),
+    bad.SavesARecord: (REPLAY, "saved files"),
+    bad.CheckpointsARecord: (REPLAY, "checkpoints"),
+    bad.WritesARecord: (REPLAY, "scratch files"),
+    bad.ReadsALoss: (REPLAY, "differ on other records"),
+    bad.MixesRecords: (FIT, "mixes the records"),
+    bad.MixesInTheSum: (FIT, "mixes the records"),
+    bad.CountsCalls: (REPLAY, "own attributes"),
+    bad.DrawsInTheCallback: (REPLAY, "differ on other records"),
+    bad.ImportsScipy: (BARE, "scipy"),
+    bad.Overspends: (FIT, "no unspent"),
+    bad.TakesMoreSteps: (FIT, "beyond the plan"),
+    bad.PlansAndDoesNot: (FIT, "'unused' is planned and never used"),
+    bad.LessNoiseCostsLess: (SPEND, ""),
+    bad.IgnoresLabels: ("samples as asked", "ignores the labels"),
+    bad.ForgetsWhenSaved: ("saves and loads", "other records"),
+}
+
+
+def failures(results: list[CheckResult]) -> dict[str, str]:
+    return {result.name: str(result.problem) for result in results if not result.passed}
+
+
+@pytest.mark.parametrize("method", [bad.Honest, bad.HonestSteps], ids=lambda m: m.__name__)
+def test_honest_methods_pass(method: type[bad.Honest]) -> None:
+    results = check_method(method())
+    assert failures(results) == {}
+    assert [r.name for r in results][-2:] == [REPLAY, BARE]
+
+
+@pytest.mark.parametrize("method", MISTAKES, ids=lambda m: m.__name__)
+def test_each_mistake_fails_the_check_meant_for_it(
+    method: type[bad.Honest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check, words = MISTAKES[method]
+    if check != BARE:  # a process of its own for each would take long and tell nothing more
+        monkeypatch.setattr("understudy.audit.check_method._Examination._check_bare", _pass)
+    found = failures(check_method(method()))
+    assert list(found) == [check]
+    assert words in found[check]
+
+
+def _pass(self: object) -> None:
+    del self

@@ -1,0 +1,1 @@
+"""One mean image per class, from one noisy sum."""

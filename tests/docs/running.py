@@ -97,5 +97,5 @@ def _joined(lines: list[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without spaces at the ends of lines and of the text."""
-    return "\n".join(line.rstrip() for line in text.strip().splitlines())
+    """One space between words: columns are as wide as the figures in them."""
+    return "\n".join(" ".join(line.split()) for line in text.strip().splitlines())

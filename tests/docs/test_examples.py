@@ -69,6 +69,7 @@ def test_a_command_goes_on_after_a_backslash() -> None:
         ("epsilon 1.00", "epsilon 1.00\n", True),
         ("digest …\ndone", "digest 12ab\ndone\n", True),
         ("a\n…\nd", "a\nb\nc\nd", True),
+        ("value  chance", "value     chance  ", True),
         ("epsilon 1.00", "epsilon 1.01\n", False),
         ("digest …\ndone", "digest 12ab\nfailed\n", False),
         ("a.c", "abc", False),

@@ -129,10 +129,17 @@ def _show_preview(found: Preview, as_json: bool) -> None:
         typer.echo(f"  {mechanism['name']}: {mechanism['kind']} on {mechanism['part']}, {written}")
     if shown["expected"]:
         expected = shown["expected"]
-        typer.echo(
-            f"expected on two cores: about {expected['seconds']} s, {expected['gigabytes']} GB"
-        )
+        time = _duration(expected["seconds"])
+        typer.echo(f"expected on two cores: about {time}, {expected['gigabytes']} GB")
     typer.echo("Nothing was spent and nothing was written.")
+
+
+def _duration(seconds: float) -> str:
+    """Two figures are more than such a guess deserves, but people expect them."""
+    for unit, size in (("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def _show_result(result: RunResult, as_json: bool) -> None:

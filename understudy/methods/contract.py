@@ -57,6 +57,14 @@ class Facts:
         return len(self.schema.classes)
 
 
+@dataclass(frozen=True)
+class Forecast:
+    """A rough guess at what `fit` takes on two CPU cores, from declared facts alone."""
+
+    seconds: float
+    gigabytes: float
+
+
 class Context(Protocol):
     """What a run lends to a method while it fits."""
 
@@ -117,6 +125,13 @@ class Transformer(Protocol):
 
     @classmethod
     def load(cls, folder: Path) -> Transformer: ...
+
+
+@runtime_checkable
+class Forecasting(Protocol):
+    """What a method may also offer, for `--dry-run`."""
+
+    def forecast(self, config: Any, facts: Facts) -> Forecast: ...
 
 
 class Method(Protocol):

@@ -16,7 +16,7 @@ import torch
 
 from understudy.errors import UserError
 from understudy.methods.config import setting
-from understudy.methods.contract import Context, Facts, MethodInfo, PublicInputs
+from understudy.methods.contract import Context, Facts, Forecast, MethodInfo, PublicInputs
 from understudy.methods.gan_training import AdversarialPair
 from understudy.methods.synthesizer import GeneratorSynthesizer
 from understudy.nets.sizes import image_shape
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from understudy.privacy.sgd import DPSGDSession
 
 TRAINING = "discriminator"
+_MULTIPLICATIONS_A_SECOND = 8e9
 _GRADIENT_BYTES = {"cpu": 2**28, "cuda": 2**32}
 
 
@@ -115,6 +116,12 @@ class DPGan:
             return (DPSGD(TRAINING, config.steps, rate, config.clip, sigma),)
 
         return planned
+
+    def forecast(self, config: GanConfig, facts: Facts) -> Forecast:
+        """By multiplications of the discriminator's first convolutions, per record drawn."""
+        images = 2 if config.fake == "inside" else 1
+        one = math.prod(facts.shape) * config.discriminator_width**2 * 9 * 12 * images
+        return Forecast(config.steps * config.batch * one / _MULTIPLICATIONS_A_SECOND, 1.2)
 
     def fit(
         self,

@@ -16,7 +16,7 @@ from torch import nn
 
 from understudy.errors import UserError
 from understudy.methods.config import setting
-from understudy.methods.contract import Context, Facts, MethodInfo, PublicInputs
+from understudy.methods.contract import Context, Facts, Forecast, MethodInfo, PublicInputs
 from understudy.methods.synthesizer import GeneratorSynthesizer
 from understudy.nets.averaging import average_into, refresh_statistics
 from understudy.nets.fourier import Component, FourierFeatures, draw_frequencies
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 RELEASE = "embedding"
 CLIP = 1.0
 _WARM_UP_STEPS = 50
+_MULTIPLICATIONS_A_SECOND = 5e10
 _LAST_RATE = 0.02
 
 
@@ -129,6 +130,15 @@ class DPMerf:
             return (NoisySum(RELEASE, clip=CLIP, sigma=sigma),)
 
         return planned
+
+    def forecast(self, config: MerfConfig, facts: Facts) -> Forecast:
+        """By multiplications: one pass over the records, three per generator step."""
+        pixels = math.prod(facts.shape)
+        reading = facts.counts["train"] * pixels * config.features
+        each = min(config.features, config.features_per_step or config.features)
+        training = 3 * config.steps * config.batch * pixels * each
+        memory = 0.6 + 20e-9 * facts.counts["train"] * pixels
+        return Forecast((reading + training) / _MULTIPLICATIONS_A_SECOND, memory)
 
     def fit(
         self,

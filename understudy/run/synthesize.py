@@ -13,6 +13,7 @@ from typing import Any
 
 from understudy.data.records import Records
 from understudy.errors import UserError
+from understudy.methods.contract import Forecasting
 from understudy.privacy.ledger import read_ledger
 from understudy.privacy.noise import NoiseSource
 from understudy.privacy.plan import Plan
@@ -77,11 +78,10 @@ class Preview:
 
 def forecast_of(prepared: Prepared) -> dict[str, float] | None:
     """Rough seconds and gigabytes on two CPU cores, where the method can tell."""
-    forecast = getattr(prepared.method, "forecast", None)
-    if forecast is None:
+    if not isinstance(prepared.method, Forecasting):
         return None
-    seconds, gigabytes = forecast(prepared.settings.config, prepared.facts)
-    return {"seconds": round(float(seconds)), "gigabytes": round(float(gigabytes), 1)}
+    found = prepared.method.forecast(prepared.settings.config, prepared.facts)
+    return {"seconds": round(found.seconds), "gigabytes": round(found.gigabytes, 1)}
 
 
 def preview(

@@ -200,6 +200,30 @@ def test_ctrl_c_commits_the_steps_done_and_says_how_to_go_on(tmp_path: Path, nur
     assert "void" not in [e.kind for e in read_ledger(victim.place / "out/ledger.jsonl")]
 
 
+@pytest.mark.slow
+def test_ctrl_c_after_a_one_shot_release_keeps_what_was_paid_for(
+    tmp_path: Path, nurse: Nurse
+) -> None:
+    """Stopped while the generator learns: the noisy sum is kept, not drawn and paid again."""
+    victim = make_victim(tmp_path / "victim", nurse, "one-shot")
+    words = ["synthesize", "photos", *SMALL_MERF, "--set", "steps=4000", "--epsilon", "2"]
+    words += ["-o", "out"]
+    child = nurse.start(words, victim.place.folder, victim.place / "said.txt")
+    ledger = victim.place / "runs/out/ledger.jsonl"
+    wait_for(lambda: ledger.exists() and '"kind":"commit"' in ledger.read_text())
+    child.kill(signal.SIGINT)
+    assert child.wait() == 2
+    assert "--resume" in (victim.place / "said.txt").read_text()
+    outputs = victim.place / "runs/out/checkpoints/block-000000/outputs.safetensors"
+    before = outputs.read_bytes()
+    again = nurse.start([*words, "--resume"], victim.place.folder, victim.place / "said.txt")
+    assert again.wait() == 0
+    assert outputs.read_bytes() == before
+    victim.check_finished()
+    kinds = [e.kind for e in read_ledger(victim.place / "out/ledger.jsonl")]
+    assert kinds == ["plan", "reserve", "commit", "close"]
+
+
 def wait_for(condition: object, seconds: float = 60.0) -> None:
     assert callable(condition)
     end = time.monotonic() + seconds

@@ -6,7 +6,7 @@ import json
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -232,8 +232,12 @@ def _release(
 
 @contextmanager
 def _timed(folder: RunFolder, phase: str) -> Iterator[None]:
+    """Note how long a phase took; failing to note it must not hide why the phase failed."""
     start = time.monotonic()
     try:
         yield
-    finally:
-        folder.add_time(phase, time.monotonic() - start)
+    except BaseException:
+        with suppress(OSError):
+            folder.add_time(phase, time.monotonic() - start)
+        raise
+    folder.add_time(phase, time.monotonic() - start)

@@ -32,6 +32,8 @@ lint: install
 
 docs: install
 	$(TESTS) tests/docs
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "read site/index.html"
 
 audit: install
 	UNDERSTUDY_AUDIT=1 $(TESTS) -m audit

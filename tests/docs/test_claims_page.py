@@ -58,10 +58,11 @@ def presets_table() -> str:
     rows = []
     for entry in Registry.discover():
         if entry.source == BUILT_IN:
-            for preset in find_presets(Registry.discover().get(entry.name)).entries:
-                covered = "no" if preset.tuned_on_itself else "yes"
-                if preset.dataset != "check":
-                    rows.append(
-                        f"| `{entry.name}` | {preset.name} | {preset.tuned_on} | {covered} |"
-                    )
+            presets = find_presets(Registry.discover().get(entry.name))
+            for one in presets.entries:
+                layered = presets.choose(one.dataset, one.epsilon_at_least or None)
+                covered = "no" if layered.tuned_on_itself else "yes"
+                if one.dataset != "check":
+                    cells = (f"`{entry.name}`", one.name, one.tuned_on, covered)
+                    rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)

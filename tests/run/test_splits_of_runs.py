@@ -98,6 +98,17 @@ def test_a_lost_key_is_an_error_and_not_a_new_split(workplace: Workplace) -> Non
     assert len(workplace.book("enter")) == 1
 
 
+def test_a_run_does_not_go_on_under_another_book(workplace: Workplace) -> None:
+    drawing.class_folder(workplace / "photos")
+    workplace.run("synthesize", "photos", *RUN).succeeded()
+    other = ("--home", workplace / "other")
+    words = ("synthesize", "photos", *RUN, "--resume")
+    workplace.run(*words, *other).refused("does not know the run", "--home")
+    workplace.run("evaluate", "--run", "runs/out", *other).refused("does not know the run")
+    assert not list((workplace / "other").rglob("*.jsonl"))
+    workplace.run(*words).succeeded()
+
+
 @pytest.mark.parametrize("spoiled", ["x", "", "{}", "- a", "epsilon: [1"])
 def test_a_spoiled_config_is_named(workplace: Workplace, spoiled: str) -> None:
     drawing.class_folder(workplace / "photos")

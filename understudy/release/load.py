@@ -14,11 +14,12 @@ from understudy.release.manifest import listed_files
 from understudy.release.tables import read_records
 
 
-def load_release(folder: Path) -> tuple[Records, Claim]:
+def load_release(folder: Path | str) -> tuple[Records, Claim]:
     """The synthetic records and what is claimed about them.
 
     The claim is read strictly but not recomputed: `verify` does that.
     """
+    folder = Path(folder)
     try:
         claim = Claim.from_bytes((folder / layout.CLAIM).read_bytes())
     except OSError as error:

@@ -71,12 +71,15 @@ class Verification:
         return [self.verdict, *headline, *self.problems, *self.notes]
 
 
-def verify(folder: Path, *, digest: str | None = None, key: Path | None = None) -> Verification:
+def verify(
+    folder: Path | str, *, digest: str | None = None, key: Path | None = None
+) -> Verification:
     """Check every hash, the ledger, the claim recomputed from it, and the tables.
 
     digest: what the owner says the release's digest is. key: the owner's public key (PEM).
     Without either, somebody who rewrote the whole release would go unnoticed.
     """
+    folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f"no release at {folder}; name the folder of one.")
     if digest is not None and not re.fullmatch(r"[0-9a-f]{64}", digest):

@@ -16,7 +16,7 @@ from understudy.release.claim import Claim
 from understudy.release.load import load_release
 from understudy.run.config import read_config
 from understudy.run.folder import RunFolder
-from understudy.run.prepare import prepare
+from understudy.run.prepare import prepare, require_own_book
 from understudy.run.reports import write_run_reports
 
 
@@ -36,6 +36,7 @@ def evaluate_run(
     run = RunFolder(Path(folder))
     config = read_config(run.path)
     records = run.load_samples()
+    require_own_book(config, run, home)
     prepared = prepare(config, home, shown)
     if prepared.material.test is None:
         raise UserError(f"{config.source} has no test part to evaluate on.")
@@ -55,7 +56,7 @@ def evaluate_run(
 
 
 def evaluate_release(
-    folder: Path,
+    folder: Path | str,
     protocol: Protocol,
     *,
     real: str | None = None,
@@ -72,7 +73,7 @@ def evaluate_release(
     """
     if (real is None) == (test is None):
         raise UserError("say what is real: --real with a catalog name, or --test with data.")
-    shown = progress or Silent()
+    shown, folder = progress or Silent(), Path(folder)
     if out is not None:
         _check_out(out, folder)
     records, claim = load_release(folder)

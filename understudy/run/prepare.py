@@ -24,6 +24,7 @@ from understudy.privacy.plan import Plan
 from understudy.progress import Progress
 from understudy.release.facts import MethodFacts, Randomness, RunFacts
 from understudy.run.config import RunConfig
+from understudy.run.folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,22 @@ def gather(
 
 def open_book(config: RunConfig, home: Path | None) -> Book:
     return Book.open(config.dataset or book_name(config.source), home)
+
+
+def require_own_book(config: RunConfig, folder: RunFolder, home: Path | None) -> None:
+    """Refuse to go on with a run that has begun under another account book.
+
+    Another book has another split key, so test records would become training records;
+    and a plan entered twice would be counted in neither total as it should.
+    """
+    if not folder.ledger.exists():
+        return
+    book, ident = open_book(config, home), folder.read_plan()[0].ident
+    if all(run.run_id != ident for run in book.runs()):
+        raise UserError(
+            f"the account book {book.path} does not know the run in {folder.path}; give the "
+            "book that it began with, by --home or UNDERSTUDY_HOME."
+        )
 
 
 def book_name(source: str) -> str:

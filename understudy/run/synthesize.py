@@ -20,7 +20,7 @@ from understudy.privacy.plan import Plan
 from understudy.progress import Progress, Silent
 from understudy.release.build import build_claim, current_versions, summarise
 from understudy.release.bundle import write_release
-from understudy.release.claim import Claim
+from understudy.release.claim import Claim, Tuning
 from understudy.release.files import remove_partial
 from understudy.release.gate import run_refusals
 from understudy.release.verify import verify
@@ -34,6 +34,7 @@ from understudy.run.prepare import (
     delta_warning,
     open_book,
     prepare,
+    require_own_book,
     run_facts,
 )
 from understudy.run.reports import write_run_reports
@@ -113,6 +114,8 @@ def synthesize(
     check_places(config, out, path, resume=resume)
     check_means(config, signing_key, title)
     folder = _resumed(path, config, shown) if resume else None
+    if folder is not None:
+        require_own_book(config, folder, home)
     noise = _noise(config)
     prepared = prepare(config, home, shown)
     title = title or f"Synthetic stand-in for {prepared.material.dataset.name}"
@@ -130,15 +133,8 @@ def synthesize(
         fit(prepared, folder, book, noise, shown)
     with _timed(folder, "sample"):
         records = _sample(prepared, folder)
-    entries = read_ledger(folder.ledger)
-    claim = build_claim(
-        entries,
-        tuning=tuning_of(config, prepared.settings, earlier),
-        records=summarise(records),
-        versions=current_versions(),
-    )
-    folder.write_json("claim.json", claim.to_json())
-    refusals = tuple(run_refusals(claim, entries))
+    claim = _claim(folder, records, tuning_of(config, prepared.settings, earlier))
+    refusals = tuple(run_refusals(claim, read_ledger(folder.ledger)))
     digest = None
     if not refusals:
         with _timed(folder, "release"):
@@ -147,6 +143,18 @@ def synthesize(
         folder.write_json("release.json", {"folder": str(out.resolve()), "digest": digest})
     report = write_run_reports(folder, prepared, claim, records, digest)
     return RunResult(claim, folder.path, out if digest else None, digest, report, refusals)
+
+
+def _claim(folder: RunFolder, records: Records, tuning: Tuning) -> Claim:
+    """The claim that the run's ledger supports, kept for later reports."""
+    claim = build_claim(
+        read_ledger(folder.ledger),
+        tuning=tuning,
+        records=summarise(records),
+        versions=current_versions(),
+    )
+    folder.write_json("claim.json", claim.to_json())
+    return claim
 
 
 def _begin(path: Path, prepared: Prepared, noise: NoiseSource) -> RunFolder:

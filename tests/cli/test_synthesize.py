@@ -151,3 +151,14 @@ def test_resuming_a_finished_run_changes_nothing(workplace: Workplace) -> None:
     assert again["digest"] == first["digest"]
     assert again["claim"] == first["claim"]
     assert len(workplace.book("enter")) == 1
+
+
+def test_what_was_released_stands_whatever_happens_since(workplace: Workplace) -> None:
+    """A run made later is no earlier run: resuming the first one does not reword its claim."""
+    words = ("synthesize", "digits", *SMALL_MERF, *ONE, "--json")
+    first = workplace.run(*words, "-o", "one").json()
+    workplace.run(*words, "-o", "two").succeeded()
+    again = workplace.run(*words, "-o", "one", "--resume").json()
+    assert again == first
+    kept = json.loads((workplace / "runs/one/claim.json").read_text())
+    assert kept == json.loads((workplace / "one/claim.json").read_text())

@@ -138,23 +138,22 @@ def synthesize(
     digest = None
     if not refusals:
         with _timed(folder, "release"):
-            digest = _release(out, records, claim, folder, prepared, signing_key, title)
+            claim, digest = _release(out, records, claim, folder, prepared, signing_key, title)
         book.mark_released(folder.read_plan()[0].ident, digest)
         folder.write_json("release.json", {"folder": str(out.resolve()), "digest": digest})
+    folder.write_json("claim.json", claim.to_json())
     report = write_run_reports(folder, prepared, claim, records, digest)
     return RunResult(claim, folder.path, out if digest else None, digest, report, refusals)
 
 
 def _claim(folder: RunFolder, records: Records, tuning: Tuning) -> Claim:
-    """The claim that the run's ledger supports, kept for later reports."""
-    claim = build_claim(
+    """The claim that the run's ledger supports."""
+    return build_claim(
         read_ledger(folder.ledger),
         tuning=tuning,
         records=summarise(records),
         versions=current_versions(),
     )
-    folder.write_json("claim.json", claim.to_json())
-    return claim
 
 
 def _begin(path: Path, prepared: Prepared, noise: NoiseSource) -> RunFolder:
@@ -218,12 +217,15 @@ def _release(
     prepared: Prepared,
     signing_key: Path | None,
     title: str,
-) -> str:
-    """Write the release, or accept the one that an earlier start of this run wrote."""
+) -> tuple[Claim, str]:
+    """Write the release, or accept the one that an earlier start of this run wrote.
+
+    Gives the claim that is in it: what was released stands, whatever happened since.
+    """
     if out.exists():
         found = verify(out)
         if found.ok and found.claim is not None and found.claim.ledger == claim.ledger:
-            return str(found.digest)
+            return found.claim, str(found.digest)
         raise UserError(f"{out} exists and is not this run's release; choose another with -o.")
     remove_partial(out)
     info = write_release(
@@ -235,7 +237,7 @@ def _release(
         signing_key=signing_key,
         private=prepared.material.parts["train"] if claim.kind == "empirical" else None,
     )
-    return info.digest
+    return claim, info.digest
 
 
 @contextmanager

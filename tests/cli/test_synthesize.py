@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -162,3 +163,14 @@ def test_what_was_released_stands_whatever_happens_since(workplace: Workplace) -
     assert again == first
     kept = json.loads((workplace / "runs/one/claim.json").read_text())
     assert kept == json.loads((workplace / "one/claim.json").read_text())
+
+
+@pytest.mark.data
+@pytest.mark.skipif("UNDERSTUDY_DATA" not in os.environ, reason="needs $UNDERSTUDY_DATA")
+@pytest.mark.parametrize("name", ["mnist", "fashion-mnist"])
+def test_the_plan_for_raw_files_of_the_catalog(workplace: Workplace, name: str) -> None:
+    words = ("synthesize", name, "--method", "dp-merf", *ONE, "--dry-run", "--json")
+    shown = workplace.run(*words).succeeded().json()
+    assert shown["count"] == 60_000
+    assert 0.99 <= shown["epsilon"] <= 1.0
+    assert workplace.tree() == set()

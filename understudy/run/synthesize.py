@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,9 +138,10 @@ def synthesize(
     refusals = tuple(run_refusals(claim, read_ledger(folder.ledger)))
     digest = None
     if not refusals:
+        announce = partial(book.mark_released, folder.read_plan()[0].ident)
+        target = _Target(out, title, signing_key, announce)
         with _timed(folder, "release"):
-            claim, digest = _release(out, records, claim, folder, prepared, signing_key, title)
-        book.mark_released(folder.read_plan()[0].ident, digest)
+            claim, digest = _release(target, records, claim, folder, prepared)
         folder.write_json("release.json", {"folder": str(out.resolve()), "digest": digest})
     folder.write_json("claim.json", claim.to_json())
     report = write_run_reports(folder, prepared, claim, records, digest)
@@ -209,22 +211,28 @@ def _sample(prepared: Prepared, folder: RunFolder) -> Records:
     return records
 
 
+@dataclass(frozen=True)
+class _Target:
+    """Where a release goes, what it is called, who signs it, and who is told beforehand."""
+
+    out: Path
+    title: str
+    signing_key: Path | None
+    announce: Callable[[str], None]
+
+
 def _release(
-    out: Path,
-    records: Records,
-    claim: Claim,
-    folder: RunFolder,
-    prepared: Prepared,
-    signing_key: Path | None,
-    title: str,
+    target: _Target, records: Records, claim: Claim, folder: RunFolder, prepared: Prepared
 ) -> tuple[Claim, str]:
     """Write the release, or accept the one that an earlier start of this run wrote.
 
     Gives the claim that is in it: what was released stands, whatever happened since.
     """
+    out = target.out
     if out.exists():
         found = verify(out)
         if found.ok and found.claim is not None and found.claim.ledger == claim.ledger:
+            target.announce(str(found.digest))
             return found.claim, str(found.digest)
         raise UserError(f"{out} exists and is not this run's release; choose another with -o.")
     remove_partial(out)
@@ -233,9 +241,10 @@ def _release(
         records=records,
         claim=claim,
         ledger=folder.ledger,
-        title=title,
-        signing_key=signing_key,
+        title=target.title,
+        signing_key=target.signing_key,
         private=prepared.material.parts["train"] if claim.kind == "empirical" else None,
+        announce=target.announce,
     )
     return claim, info.digest
 

@@ -69,9 +69,12 @@ class Workplace:
     def __truediv__(self, name: str) -> Path:
         return self.folder / name
 
-    def run(self, *words: str | Path) -> Outcome:
-        """One command, in this process, with this folder as the working folder."""
-        out, err = io.StringIO(), io.StringIO()
+    def run(self, *words: str | Path, screen: io.StringIO | None = None) -> Outcome:
+        """One command, in this process, with this folder as the working folder.
+
+        screen: what stands for standard error; a terminal, say.
+        """
+        out, err = io.StringIO(), screen or io.StringIO()
         with (
             contextlib.chdir(self.folder),
             mock.patch.dict(os.environ, self.environment),

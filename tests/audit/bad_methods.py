@@ -24,6 +24,7 @@ from understudy.privacy.batch import Batch
 from understudy.privacy.mechanisms import DPSGD, Mechanism, NoisySum
 from understudy.privacy.plan import Plan, Spend
 from understudy.privacy.private_records import PrivateRecords
+from understudy.privacy.speed import Speed
 from understudy.privacy.state import State
 
 PIXELS = 64
@@ -103,6 +104,7 @@ class HonestSteps(Honest):
     """Three steps of DP-SGD on a linear model."""
 
     info: ClassVar[MethodInfo] = described("honest-steps")
+    backend: ClassVar[str] = "auto"
 
     def spend(self, config: Settings, facts: Facts) -> Spend:
         del config
@@ -122,7 +124,7 @@ class HonestSteps(Honest):
         nn.init.zeros_(model.weight)
         nn.init.zeros_(model.bias)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        sgd = parts["train"].dp_sgd(plan, name="steps")
+        sgd = parts["train"].dp_sgd(plan, Speed(backend=self.backend), name="steps")
         for _ in sgd.steps():
             sgd.step([model], self.loss)
             optimizer.step()
@@ -165,10 +167,10 @@ class CheckpointsARecord(HonestSteps):
     """A record travels in a checkpoint, which is kept on the disk."""
 
     info: ClassVar[MethodInfo] = described("checkpoints-a-record")
+    backend: ClassVar[str] = "opacus"  # under vmap a batch has no values to keep
 
     def loss(self, models: Sequence[nn.Module], batch: Batch) -> torch.Tensor:
-        if not torch._C._functorch.is_batchedtensor(batch.features):
-            self._last = batch.features[0].detach().clone()
+        self._last = batch.features[0].detach().clone()
         return super().loss(models, batch)
 
     def snapshot(self, model: nn.Module) -> State:
@@ -197,14 +199,14 @@ class ReadsALoss(HonestSteps):
     """Stops pulling when the loss on private records looks good: a choice nobody paid for."""
 
     info: ClassVar[MethodInfo] = described("reads-a-loss")
+    backend: ClassVar[str] = "opacus"  # under vmap a loss has no value to read
 
     def __init__(self) -> None:
         self._watched = 0.0
 
     def loss(self, models: Sequence[nn.Module], batch: Batch) -> torch.Tensor:
         values = super().loss(models, batch)
-        if not torch._C._functorch.is_batchedtensor(values):
-            self._watched = float(values.detach().mean())
+        self._watched = float(values.detach().mean())
         return values
 
     def result(self, level: float, schema: Schema) -> Flat:

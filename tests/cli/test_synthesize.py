@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -151,3 +152,25 @@ def test_resuming_a_finished_run_changes_nothing(workplace: Workplace) -> None:
     assert again["digest"] == first["digest"]
     assert again["claim"] == first["claim"]
     assert len(workplace.book("enter")) == 1
+
+
+def test_what_was_released_stands_whatever_happens_since(workplace: Workplace) -> None:
+    """A run made later is no earlier run: resuming the first one does not reword its claim."""
+    words = ("synthesize", "digits", *SMALL_MERF, *ONE, "--json")
+    first = workplace.run(*words, "-o", "one").json()
+    workplace.run(*words, "-o", "two").succeeded()
+    again = workplace.run(*words, "-o", "one", "--resume").json()
+    assert again == first
+    kept = json.loads((workplace / "runs/one/claim.json").read_text())
+    assert kept == json.loads((workplace / "one/claim.json").read_text())
+
+
+@pytest.mark.data
+@pytest.mark.skipif("UNDERSTUDY_DATA" not in os.environ, reason="needs $UNDERSTUDY_DATA")
+@pytest.mark.parametrize("name", ["mnist", "fashion-mnist"])
+def test_the_plan_for_raw_files_of_the_catalog(workplace: Workplace, name: str) -> None:
+    words = ("synthesize", name, "--method", "dp-merf", *ONE, "--dry-run", "--json")
+    shown = workplace.run(*words).succeeded().json()
+    assert shown["count"] == 60_000
+    assert 0.99 <= shown["epsilon"] <= 1.0
+    assert workplace.tree() == set()

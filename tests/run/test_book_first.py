@@ -107,6 +107,24 @@ def test_a_run_that_fails_stays_in_the_book(
     assert 0.99 <= total["all_runs"] <= 1.0
 
 
+def test_the_book_knows_of_a_release_before_it_is_there(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed in between, a release must not lie about uncounted."""
+    drawing.class_folder(workplace / "photos")
+    there: list[bool] = []
+    real = Book.mark_released
+
+    def mark_released(self: Book, run_id: str, digest: str) -> None:
+        there.append((workplace / "out").exists())
+        real(self, run_id, digest)
+
+    monkeypatch.setattr(Book, "mark_released", mark_released)
+    workplace.run("synthesize", "photos", *RUNS["one-shot"]).succeeded()
+    assert there == [False]
+    assert len(workplace.book("release")) == 1
+
+
 def test_two_runs_are_two_entries_with_two_plans(workplace: Workplace) -> None:
     drawing.class_folder(workplace / "photos")
     for name in ("one", "two"):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests import drawing
-from tests.run.nursery import Nurse, nursery
+from tests.run.nursery import Child, Nurse, nursery
 from tests.workplace import SMALL_GAN, SMALL_MERF, Workplace
 from understudy.privacy.accountants import price
 from understudy.privacy.ledger import (
@@ -168,8 +168,7 @@ def test_killed_in_the_middle_of_a_block(tmp_path: Path, nurse: Nurse) -> None:
     victim = make_victim(tmp_path / "victim", nurse, "DP-SGD")
     words = ["synthesize", "photos", *RUNS["DP-SGD"], "--epsilon", str(EPSILON), "-o", "out"]
     child = nurse.start(words, victim.place.folder, victim.place / "said.txt")
-    ledger = victim.place / "runs/out/ledger.jsonl"
-    wait_for(lambda: ledger.exists() and ledger.read_text().count('"kind":"reserve"') == 2)
+    hold_in_second_block(child, victim.place / "runs/out/ledger.jsonl")
     child.kill(signal.SIGKILL)
     assert child.wait() == -signal.SIGKILL
     victim.look()
@@ -187,8 +186,9 @@ def test_ctrl_c_commits_the_steps_done_and_says_how_to_go_on(tmp_path: Path, nur
     words = ["synthesize", "photos", *RUNS["DP-SGD"], "--epsilon", str(EPSILON), "-o", "out"]
     child = nurse.start(words, victim.place.folder, victim.place / "said.txt")
     ledger = victim.place / "runs/out/ledger.jsonl"
-    wait_for(lambda: ledger.exists() and ledger.read_text().count('"kind":"reserve"') == 2)
+    hold_in_second_block(child, ledger)
     child.kill(signal.SIGINT)
+    child.kill(signal.SIGCONT)
     assert child.wait() == 2
     said = (victim.place / "said.txt").read_text()
     assert said == "error: stopped by Ctrl-C; what was finished is kept, add --resume to go on.\n"
@@ -222,6 +222,19 @@ def test_ctrl_c_after_a_one_shot_release_keeps_what_was_paid_for(
     victim.check_finished()
     kinds = [e.kind for e in read_ledger(victim.place / "out/ledger.jsonl")]
     assert kinds == ["plan", "reserve", "commit", "close"]
+
+
+def hold_in_second_block(child: Child, ledger: Path) -> None:
+    """Stop the child once the second block of its run is certainly open."""
+
+    def open_block() -> bool:
+        text = ledger.read_text() if ledger.exists() else ""
+        return text.count('"kind":"reserve"') == 2 and text.count('"kind":"commit"') == 1
+
+    wait_for(open_block)
+    child.kill(signal.SIGSTOP)
+    time.sleep(0.05)
+    assert open_block(), "the block was over before it could be held"
 
 
 def wait_for(condition: object, seconds: float = 60.0) -> None:

@@ -31,6 +31,7 @@ from understudy.methods.contract import Method, Synthesizer
 from understudy.privacy.accountants import price
 from understudy.privacy.plan import Budget, Plan
 from understudy.privacy.tape import Tape
+from understudy.progress import Progress, Silent
 
 _FEW, _MANY = 60, 600
 """Realised counts of the replay: so far apart that the door calls back more often for one."""
@@ -54,18 +55,24 @@ class CheckResult:
         return self.problem is None
 
 
-def check_method(method: Method, changes: Sequence[str] = ()) -> list[CheckResult]:
+def check_method(
+    method: Method, changes: Sequence[str] = (), progress: Progress | None = None
+) -> list[CheckResult]:
     """Run every contract check; later checks are left out once the method cannot fit.
 
     `changes` are `key=value` settings on top of the method's preset for dataset `check`.
     """
     examination = _Examination(method, changes)
     results: list[CheckResult] = []
-    for name, check, needed in examination.checks():
-        problem = _problem(check)
-        results.append(CheckResult(name, problem))
-        if problem is not None and needed:
-            break
+    checks = examination.checks()
+    with (progress or Silent()).task(f"checking {method.info.name}", len(checks)) as bar:
+        for name, check, needed in checks:
+            bar.note(name)
+            problem = _problem(check)
+            results.append(CheckResult(name, problem))
+            bar.advance()
+            if problem is not None and needed:
+                break
     return results
 
 

@@ -24,7 +24,7 @@ class Bars:
     @contextmanager
     def task(self, description: str, total: int | None = None) -> Iterator[Task]:
         live = self._start()
-        number = live.add_task(description, total=total)
+        number = live.add_task(description, total=total, rate="", note="")
         try:
             yield _Bar(live, number)
         finally:
@@ -74,7 +74,6 @@ class Bars:
 class _Bar:
     def __init__(self, live: RichProgress, number: TaskID) -> None:
         self._live, self._number = live, number
-        self._live.update(number, rate="", note="")
 
     def advance(self, steps: int = 1) -> None:
         self._live.advance(self._number, steps)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from understudy.cli.bars import bars
 from understudy.cli.guard import guarded, print_json
 from understudy.cli.options import AsJson, Settings
 
@@ -24,7 +25,7 @@ def command(
 
     sys.path.append(str(Path.cwd()))  # a method is often checked where it is being written
     method = load_method(target) if ":" in target else get_method(target)
-    results = check_method(method, tuple(set_ or ()))
+    results = check_method(method, tuple(set_ or ()), bars(as_json))
     if as_json:
         rows = [{"check": r.name, "passed": r.passed, "problem": r.problem} for r in results]
         print_json({"method": target, "checks": rows})

@@ -21,6 +21,8 @@ _OF_THE_MACHINE = frozenset(
 )
 """Errors of disks and paths, which the user can mend; others are our own mistakes."""
 
+_NO_MEMORY = "there is not enough memory; try a smaller --size, --samples or batch."
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -41,7 +43,11 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
                 raise
             _fail(_disk_sentence(error))
         except MemoryError:
-            _fail("there is not enough memory; try a smaller --size, --samples or batch.")
+            _fail(_NO_MEMORY)
+        except RuntimeError as error:
+            if type(error).__name__ != "OutOfMemoryError":  # torch's own, for a GPU
+                raise
+            _fail(_NO_MEMORY)
 
     return wrapper
 

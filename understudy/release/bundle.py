@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,12 +51,14 @@ def write_release(
     licence: str | None = None,
     private: Records | None = None,
     shard_bytes: int = SHARD_BYTES,
+    announce: Callable[[str], None] | None = None,
 ) -> ReleaseInfo:
     """Write a release folder, whole or not at all.
 
     Guarantee: what appears at `folder` passed the gate and verifies; after any error
     nothing is there. `private` is needed for empirical claims, whose records must not
-    repeat private ones, and is not looked at for any other claim.
+    repeat private ones, and is not looked at for any other claim. `announce` is given the
+    digest before the folder appears: no release goes out that the owner's book misses.
     """
     refuse_existing(folder)
     check_title(title)
@@ -76,6 +79,8 @@ def write_release(
             write_file(partial / SIGNATURE, sign(digest, signing_key))
         require(folder_refusals(partial, claim))
         _require_verified(partial, digest)
+        if announce is not None:
+            announce(digest)
     return ReleaseInfo(folder, digest, tuple(shards), signing_key is not None)
 
 

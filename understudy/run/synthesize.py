@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,24 +138,24 @@ def synthesize(
     refusals = tuple(run_refusals(claim, read_ledger(folder.ledger)))
     digest = None
     if not refusals:
+        announce = partial(book.mark_released, folder.read_plan()[0].ident)
+        target = _Target(out, title, signing_key, announce)
         with _timed(folder, "release"):
-            digest = _release(out, records, claim, folder, prepared, signing_key, title)
-        book.mark_released(folder.read_plan()[0].ident, digest)
+            claim, digest = _release(target, records, claim, folder, prepared)
         folder.write_json("release.json", {"folder": str(out.resolve()), "digest": digest})
+    folder.write_json("claim.json", claim.to_json())
     report = write_run_reports(folder, prepared, claim, records, digest)
     return RunResult(claim, folder.path, out if digest else None, digest, report, refusals)
 
 
 def _claim(folder: RunFolder, records: Records, tuning: Tuning) -> Claim:
-    """The claim that the run's ledger supports, kept for later reports."""
-    claim = build_claim(
+    """The claim that the run's ledger supports."""
+    return build_claim(
         read_ledger(folder.ledger),
         tuning=tuning,
         records=summarise(records),
         versions=current_versions(),
     )
-    folder.write_json("claim.json", claim.to_json())
-    return claim
 
 
 def _begin(path: Path, prepared: Prepared, noise: NoiseSource) -> RunFolder:
@@ -210,20 +211,29 @@ def _sample(prepared: Prepared, folder: RunFolder) -> Records:
     return records
 
 
+@dataclass(frozen=True)
+class _Target:
+    """Where a release goes, what it is called, who signs it, and who is told beforehand."""
+
+    out: Path
+    title: str
+    signing_key: Path | None
+    announce: Callable[[str], None]
+
+
 def _release(
-    out: Path,
-    records: Records,
-    claim: Claim,
-    folder: RunFolder,
-    prepared: Prepared,
-    signing_key: Path | None,
-    title: str,
-) -> str:
-    """Write the release, or accept the one that an earlier start of this run wrote."""
+    target: _Target, records: Records, claim: Claim, folder: RunFolder, prepared: Prepared
+) -> tuple[Claim, str]:
+    """Write the release, or accept the one that an earlier start of this run wrote.
+
+    Gives the claim that is in it: what was released stands, whatever happened since.
+    """
+    out = target.out
     if out.exists():
         found = verify(out)
         if found.ok and found.claim is not None and found.claim.ledger == claim.ledger:
-            return str(found.digest)
+            target.announce(str(found.digest))
+            return found.claim, str(found.digest)
         raise UserError(f"{out} exists and is not this run's release; choose another with -o.")
     remove_partial(out)
     info = write_release(
@@ -231,17 +241,22 @@ def _release(
         records=records,
         claim=claim,
         ledger=folder.ledger,
-        title=title,
-        signing_key=signing_key,
+        title=target.title,
+        signing_key=target.signing_key,
         private=prepared.material.parts["train"] if claim.kind == "empirical" else None,
+        announce=target.announce,
     )
-    return info.digest
+    return claim, info.digest
 
 
 @contextmanager
 def _timed(folder: RunFolder, phase: str) -> Iterator[None]:
+    """Note how long a phase took; failing to note it must not hide why the phase failed."""
     start = time.monotonic()
     try:
         yield
-    finally:
-        folder.add_time(phase, time.monotonic() - start)
+    except BaseException:
+        with suppress(OSError):
+            folder.add_time(phase, time.monotonic() - start)
+        raise
+    folder.add_time(phase, time.monotonic() - start)

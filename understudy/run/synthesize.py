@@ -120,11 +120,11 @@ def synthesize(
     warning = delta_warning(prepared)
     if warning:
         shown.say(warning)
+    book = open_book(config, home)  # before the run folder: a home that cannot be used leaves none
     if folder is None:
         folder = _begin(path, prepared, noise)
     else:
         _check_same_facts(folder, prepared, noise)
-    book = open_book(config, home)
     earlier = sum(r.run_id != folder.read_plan()[0].ident for r in book.runs())
     with _timed(folder, "fit"):
         fit(prepared, folder, book, noise, shown)

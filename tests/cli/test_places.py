@@ -57,6 +57,7 @@ PLACES: dict[str, tuple[Callable[[Workplace], None], tuple[str, ...], tuple[str,
         ("-o", "out", "--runs", "photos/runs"),
         ("--runs", "photos"),
     ),
+    "the name is a path": (nothing, ("-o", "out", "--name", "../out"), ("--name", "../out")),
     "a name that is too long": (nothing, ("-o", "o" * 300), ("ooo",)),
 }
 

@@ -94,6 +94,8 @@ def command(
         return
     if out is None:
         raise UserError("say where the release goes: -o FOLDER (or ask for --dry-run).")
+    if name is not None and (name in ("", ".", "..") or Path(name).name != name):
+        raise UserError(f"--name must be one name without '/', not {name!r}; see --runs.")
     try:
         result = synthesize(
             config,

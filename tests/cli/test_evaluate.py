@@ -73,6 +73,8 @@ def test_a_release_of_another_size_is_measured_at_that_size(workplace: Workplace
         (("photos", "--real", "digits"), ("photos", "claim.json")),
         (("digits", "--test", "photos"), ("classes",)),
         (("digits", "--real", "digits", "--protocol", "quick"), ("quick", "reduced")),
+        (("digits", "--real", "digits", "--full", *REDUCED), ("--full", "--protocol reduced")),
+        (("runs/out", "--real", "digits"), ("runs/out", "manifest.sha256")),
         (("--run", "photos"), ("photos", "config.yaml")),
         (("--run", "runs/out", "--real", "digits"), ("--run", "--real")),
     ],

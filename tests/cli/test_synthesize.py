@@ -141,8 +141,20 @@ def test_a_delta_above_one_over_n_is_warned_about_and_done(workplace: Workplace)
     words = ("synthesize", "photos", *SMALL_MERF, *ONE)
     said: Outcome = workplace.run(*words, "--delta", "0.03", "-o", "out").succeeded()
     assert said.err.startswith("warning: delta 0.03 is above 1/40;")
+    assert said.err.endswith("choose at most 0.02.\n")
+    assert workplace.run(*words, "--delta", "0.03", "--dry-run").succeeded().err == said.err
     quiet = workplace.run(*words, "--delta", "0.02", "-o", "quiet").succeeded()
     assert quiet.err == ""
+
+
+def test_the_next_command_can_be_pasted(workplace: Workplace) -> None:
+    words = ("synthesize", "digits", *SMALL_MERF, *ONE, "-o", "my stand-in")
+    assert "--run 'runs/my stand-in'" in workplace.run(*words).succeeded().out
+
+
+def test_a_dry_run_refuses_a_device_that_is_not_there(workplace: Workplace) -> None:
+    words = ("synthesize", "digits", *SMALL_MERF, *ONE, "--device", "tpu", "--dry-run")
+    workplace.run(*words).refused("--device", "cpu")
 
 
 def test_resuming_a_finished_run_changes_nothing(workplace: Workplace) -> None:

@@ -18,7 +18,10 @@ def command(
     run: Annotated[Path | None, typer.Option(help="A run folder, instead of a release.")] = None,
     real: Annotated[str | None, typer.Option(help="Catalog name of the real data.")] = None,
     test: Annotated[str | None, typer.Option(help="Real data to test on.")] = None,
-    protocol: Annotated[str, typer.Option(help="standard, reduced, full, or a file.")] = "standard",
+    protocol: Annotated[
+        str | None,
+        typer.Option(help="standard, reduced, full, or a file.", show_default="standard"),
+    ] = None,
     full: Annotated[bool, typer.Option("--full", help="As --protocol full.")] = False,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Folder for metrics.json.")
@@ -33,7 +36,9 @@ def command(
     from understudy.evaluate.table import render_table
     from understudy.run.evaluate import evaluate_release, evaluate_run
 
-    chosen = load_protocol("full" if full else protocol)
+    if full and protocol is not None and protocol != "full":
+        raise UserError(f"--full and --protocol {protocol} contradict each other; give one.")
+    chosen = load_protocol("full" if full else protocol or "standard")
     progress = bars(as_json)
     where = None if device == "auto" else device
     if run is not None and (release or real or test or out):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -94,6 +95,8 @@ def command(
         return
     if out is None:
         raise UserError("say where the release goes: -o FOLDER (or ask for --dry-run).")
+    if name is not None and (name in ("", ".", "..") or Path(name).name != name):
+        raise UserError(f"--name must be one name without '/', not {name!r}; see --runs.")
     try:
         result = synthesize(
             config,
@@ -165,4 +168,4 @@ def _show_result(result: RunResult, as_json: bool) -> None:
         typer.echo(f"release   {result.release}  (all of it may be handed on)")
         typer.echo(f"digest    {result.digest}")
     typer.echo(f"report    {result.report}  (the owner's)")
-    typer.echo(f"next      understudy evaluate --run {result.run}")
+    typer.echo(f"next      understudy evaluate --run {shlex.quote(str(result.run))}")

@@ -10,7 +10,7 @@ from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.release import layout
 from understudy.release.claim import Claim
-from understudy.release.manifest import listed_files
+from understudy.release.manifest import MANIFEST, listed_files
 from understudy.release.tables import read_records
 
 
@@ -24,6 +24,8 @@ def load_release(folder: Path | str) -> tuple[Records, Claim]:
         claim = Claim.from_bytes((folder / layout.CLAIM).read_bytes())
     except OSError as error:
         raise UserError(f"no release at {folder}: its claim.json cannot be read.") from error
+    if not (folder / MANIFEST).exists():
+        raise UserError(f"no release at {folder}: it has no {MANIFEST}.")
     shards = layout.shards(listed_files(folder))
     try:
         return read_records(folder, shards, claim.records), claim

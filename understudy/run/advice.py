@@ -56,7 +56,7 @@ def advise(source: str, progress: Progress) -> Listing:
         f"{dataset.name}: about {count:,} records of {form}, {len(dataset.schema.classes)} classes",
         "",
     )
-    return Listing(("method", "preset", "tuned on", "good for"), rows, before)
+    return Listing(("method", "preset", "tuned on", "what it does"), rows, before)
 
 
 def list_datasets() -> Listing:

@@ -170,8 +170,14 @@ def delta_warning(prepared: Prepared) -> str | None:
         return None
     return (
         f"warning: delta {prepared.config.delta:g} is above 1/{prepared.facts.count}; "
-        f"such a guarantee may leave one record unprotected; choose at most {limit:.1g}."
+        f"such a guarantee may leave one record unprotected; choose at most {_rounded_down(limit)}."
     )
+
+
+def _rounded_down(value: float) -> str:
+    """One figure, never above the value, so that following the advice ends the warning."""
+    size = 10.0 ** math.floor(math.log10(value))
+    return f"{math.floor(value / size + 1e-9) * size:.1g}"
 
 
 def _public_name(config: RunConfig) -> str | None:

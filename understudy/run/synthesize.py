@@ -26,6 +26,7 @@ from understudy.release.files import remove_partial
 from understudy.release.gate import run_refusals
 from understudy.release.verify import verify
 from understudy.run.config import RunConfig, read_config, write_config
+from understudy.run.context import choose_device
 from understudy.run.fit import fit, load_synthesizer
 from understudy.run.folder import RunFolder, create_run_folder
 from understudy.run.preflight import check_means, check_places, check_words
@@ -90,8 +91,12 @@ def preview(
     config: RunConfig, *, home: Path | None = None, progress: Progress | None = None
 ) -> Preview:
     """Calibrate a run without beginning it."""
-    key = secrets.token_bytes(32)
-    prepared = prepare(config, home, progress or Silent(), split_key=key)
+    shown = progress or Silent()
+    choose_device(config.device)
+    prepared = prepare(config, home, shown, split_key=secrets.token_bytes(32))
+    warning = delta_warning(prepared)
+    if warning:
+        shown.say(warning)
     return Preview(prepared, calibrate(prepared))
 
 
@@ -124,11 +129,11 @@ def synthesize(
     warning = delta_warning(prepared)
     if warning:
         shown.say(warning)
+    book = open_book(config, home)  # before the run folder: a home that cannot be used leaves none
     if folder is None:
         folder = _begin(path, prepared, noise)
     else:
         _check_same_facts(folder, prepared, noise)
-    book = open_book(config, home)
     earlier = sum(r.run_id != folder.read_plan()[0].ident for r in book.runs())
     with _timed(folder, "fit"):
         fit(prepared, folder, book, noise, shown)
@@ -176,8 +181,8 @@ def _resumed(path: Path, config: RunConfig, progress: Progress) -> RunFolder | N
     differing = read_config(path).differing(config)
     if differing:
         raise UserError(
-            f"--resume must repeat the run's options; {', '.join(differing)} differ from "
-            f"{path / 'config.yaml'}."
+            f"--resume must repeat the run's options, as in {path / 'config.yaml'}; "
+            f"not the same: {', '.join(differing)}."
         )
     return RunFolder(path)
 

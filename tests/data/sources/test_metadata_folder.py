@@ -119,6 +119,7 @@ def test_rows_that_point_wrong(tmp_path, rows, words):
     ("name", "text", "words"),
     [
         ("metadata.csv", "file,label\na.png,x\n", ("row 1", "file_name")),
+        ("metadata.csv", "file_name;label\na.png;x\n", ("'file_name;label'", "commas")),
         ("metadata.csv", "file_name,label\na.png\n", ("line 2", "1 cells for 2 columns")),
         ("metadata.csv", "file_name,x,x\na.png,1,2\n", ("a column twice",)),
         ("metadata.csv", "file_name,label\n", ("no rows",)),

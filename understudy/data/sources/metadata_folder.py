@@ -115,9 +115,10 @@ def _jsonl_rows(text: str, path: Path) -> list[Row]:
 def _image_path(metadata: Path, number: int, row: Row) -> Path:
     name = row.get(FILE_NAME)
     if not isinstance(name, str):
+        columns = ", ".join(map(repr, row))
         raise UserError(
-            f"{metadata} row {number} has no file_name; name each image's file in a column "
-            "called file_name."
+            f"{metadata} row {number} has no file_name, its columns are {columns}; "
+            "name each image's file in a column called file_name, and separate CSV cells by commas."
         )
     folder = metadata.parent
     path = folder / name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from understudy.errors import UserError
+from understudy.errors import PrivacyError, UserError
 from understudy.methods.contract import PublicInputs, Synthesizer
 from understudy.privacy.account_book import Book
 from understudy.privacy.door import Door
@@ -32,6 +32,11 @@ def fit(
     else:
         journal = Journal.create(folder.path, plan, run)
     try:
+        if journal.plan != plan:
+            raise PrivacyError(
+                f"the ledger in {folder.path} follows another plan than the one entered in the "
+                "account book; restore the run folder, or start a new run."
+            )
         if not (journal.ledger.closed and folder.synthesizer.exists()):
             _fit(prepared, folder, journal, book, noise, progress)
     finally:

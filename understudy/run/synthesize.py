@@ -125,12 +125,14 @@ def synthesize(
     else:
         _check_same_facts(folder, prepared, noise)
     book = open_book(config, home)
-    earlier = sum(r.run_id != folder.read_plan()[0].ident for r in book.runs())
     with _timed(folder, "fit"):
         fit(prepared, folder, book, noise, shown)
     with _timed(folder, "sample"):
         records = _sample(prepared, folder)
     entries = read_ledger(folder.ledger)
+    ident = folder.read_plan()[0].ident
+    # Counted now, not at the start: a run that went on beside this one is known by now.
+    earlier = sum(r.run_id != ident for r in book.runs())
     claim = build_claim(
         entries,
         tuning=tuning_of(config, prepared.settings, earlier),

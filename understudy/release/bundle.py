@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,11 +51,13 @@ def write_release(
     licence: str | None = None,
     private: Records | None = None,
     shard_bytes: int = SHARD_BYTES,
+    announce: Callable[[str], None] = lambda digest: None,
 ) -> ReleaseInfo:
     """Write a release folder, whole or not at all.
 
     Guarantee: what appears at `folder` passed the gate and verifies; after any error
-    nothing is there. `private` is needed for empirical claims, whose records must not
+    nothing is there. `announce` is given the digest before the folder appears: a book that
+    notes it there misses no release, whenever the process dies. `private` is needed for empirical claims, whose records must not
     repeat private ones, and is not looked at for any other claim.
     """
     refuse_existing(folder)
@@ -76,6 +79,7 @@ def write_release(
             write_file(partial / SIGNATURE, sign(digest, signing_key))
         require(folder_refusals(partial, claim))
         _require_verified(partial, digest)
+        announce(digest)
     return ReleaseInfo(folder, digest, tuple(shards), signing_key is not None)
 
 

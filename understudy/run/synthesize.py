@@ -14,6 +14,7 @@ from typing import Any
 from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.methods.contract import Forecasting
+from understudy.privacy.account_book import Book
 from understudy.privacy.ledger import read_ledger
 from understudy.privacy.noise import NoiseSource
 from understudy.privacy.plan import Plan
@@ -144,8 +145,7 @@ def synthesize(
     digest = None
     if not refusals:
         with _timed(folder, "release"):
-            digest = _release(out, records, claim, folder, prepared, signing_key, title)
-        book.mark_released(folder.read_plan()[0].ident, digest)
+            digest = _release(out, records, claim, folder, prepared, signing_key, title, book)
         folder.write_json("release.json", {"folder": str(out.resolve()), "digest": digest})
     report = write_run_reports(folder, prepared, claim, records, digest)
     return RunResult(claim, folder.path, out if digest else None, digest, report, refusals)
@@ -212,11 +212,17 @@ def _release(
     prepared: Prepared,
     signing_key: Path | None,
     title: str,
+    book: Book,
 ) -> str:
-    """Write the release, or accept the one that an earlier start of this run wrote."""
+    """Write the release, or accept the one that an earlier start of this run wrote.
+
+    The book knows of it before it is there to be handed on.
+    """
+    ident = folder.read_plan()[0].ident
     if out.exists():
         found = verify(out)
         if found.ok and found.claim is not None and found.claim.ledger == claim.ledger:
+            book.mark_released(ident, str(found.digest))
             return str(found.digest)
         raise UserError(f"{out} exists and is not this run's release; choose another with -o.")
     remove_partial(out)
@@ -228,6 +234,7 @@ def _release(
         title=title,
         signing_key=signing_key,
         private=prepared.material.parts["train"] if claim.kind == "empirical" else None,
+        announce=lambda digest: book.mark_released(ident, digest),
     )
     return info.digest
 

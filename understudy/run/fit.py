@@ -26,7 +26,7 @@ def fit(
     is used (rule 8), and in the ledger before the first noise is drawn.
     """
     plan, run = folder.read_plan()
-    book.enter(plan.ident, plan, facts={"run folder": str(folder.path)})
+    book.enter(plan.ident, plan, facts={"run folder": str(folder.path.resolve())})
     if folder.ledger.exists():
         journal = Journal.open(folder.path)
     else:

@@ -27,12 +27,14 @@ def keyed_split(records: Records, fractions: Mapping[str, float], key: bytes) ->
 
     Formal guarantee: a record's part is a function of the key and of that record (its
     features, or its unit's name where records have units) and of nothing else: not of its
-    position, of the other records, of how many there are, or of which columns they fill. Adding or
-    removing one unit therefore changes one part by that unit and leaves every other record
-    where it was, which is what lets the privacy of a run be accounted part by part.
+    position, of the other records, of how many there are, or of which columns they fill.
+    Adding or removing one unit therefore changes one part by that unit and leaves every
+    other record where it was, which is what lets the privacy of a run be accounted part by
+    part.
 
     Sizes are random: a part holds about its fraction of the units. Records with equal
-    features land in the same part. The key must stay secret and be reused for every run on the dataset.
+    features land in the same part. The key must stay secret and be reused for every run on
+    the dataset.
     """
     bounds = np.cumsum(list(_checked(fractions).values()))[:-1]
     part_of = np.searchsorted(bounds, _uniform(records, key, b"split"), side="right")

@@ -129,21 +129,22 @@ class Book:
         """
         if purpose not in PURPOSES:
             raise UserError(f"purpose must be {' or '.join(PURPOSES)}, not {purpose!r}.")
+        told = dict(facts or {})
         body = {
             "run": run_id,
             "plan": plan.to_json(),
             "purpose": purpose,
-            "facts": dict(facts or {}),
+            "facts": told,
             "entered": _now(),
         }
 
         def decide(entries: Sequence[Entry]) -> Sequence[Addition]:
             for run in _runs(entries):
                 if run.run_id == run_id and run.plan == plan and run.purpose == purpose:
-                    if run.facts != body["facts"]:
+                    if run.facts != told:
                         raise PrivacyError(
                             f"run {run_id} was entered with {_told(run.facts)}, and now comes with "
-                            f"{_told(body['facts'])}; a plan is single-use, so go on there, or "
+                            f"{_told(told)}; a plan is single-use, so go on there, or "
                             "start a new run."
                         )
                     return []

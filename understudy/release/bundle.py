@@ -51,14 +51,15 @@ def write_release(
     licence: str | None = None,
     private: Records | None = None,
     shard_bytes: int = SHARD_BYTES,
-    announce: Callable[[str], None] = lambda digest: None,
+    announce: Callable[[str], None] | None = None,
 ) -> ReleaseInfo:
     """Write a release folder, whole or not at all.
 
     Guarantee: what appears at `folder` passed the gate and verifies; after any error
     nothing is there. `announce` is given the digest before the folder appears: a book that
-    notes it there misses no release, whenever the process dies. `private` is needed for empirical claims, whose records must not
-    repeat private ones, and is not looked at for any other claim.
+    notes it there misses no release, whenever the process dies. `private` is needed for
+    empirical claims, whose records must not repeat private ones, and is not looked at for
+    any other claim.
     """
     refuse_existing(folder)
     check_title(title)
@@ -79,7 +80,8 @@ def write_release(
             write_file(partial / SIGNATURE, sign(digest, signing_key))
         require(folder_refusals(partial, claim))
         _require_verified(partial, digest)
-        announce(digest)
+        if announce is not None:
+            announce(digest)
     return ReleaseInfo(folder, digest, tuple(shards), signing_key is not None)
 
 

@@ -7,6 +7,7 @@ DP-SGD. Every class below differs from one of them by one mistake.
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -357,3 +358,45 @@ class ForgetsWhenSaved(Honest):
 
     def result(self, level: float, schema: Schema) -> Flat:
         return self._Flat(0.9 + 0 * level, schema)
+
+
+class FlatOfTheClass(Flat):
+    """Samples as bright as the class remembers, which no file of it says."""
+
+    remembered: ClassVar[float] = 0.0
+
+    def sample(self, n: int, labels: Any | None = None, seed: int = 0) -> Records:
+        return Flat(type(self).remembered, self.schema).sample(n, labels, seed)
+
+
+class KeepsAMeanInTheClass(Honest):
+    """What the callback saw reaches the samples of this process, past every attribute."""
+
+    info: ClassVar[MethodInfo] = described("keeps-a-mean-in-the-class")
+
+    def vector_of(self, batch: Batch) -> torch.Tensor:
+        FlatOfTheClass.remembered = float(batch.features.mean())
+        return super().vector_of(batch)
+
+    def result(self, level: float, schema: Schema) -> Flat:
+        return FlatOfTheClass(level, schema)
+
+
+class KeepsANumpyNumber(Honest):
+    """A mean kept as a number that is no Python float."""
+
+    info: ClassVar[MethodInfo] = described("keeps-a-numpy-number")
+
+    def vector_of(self, batch: Batch) -> torch.Tensor:
+        self.seen = np.float32(batch.features.mean())
+        return super().vector_of(batch)
+
+
+class KeepsAQueue(Honest):
+    """The last means, in a container that is no list."""
+
+    info: ClassVar[MethodInfo] = described("keeps-a-queue")
+
+    def vector_of(self, batch: Batch) -> torch.Tensor:
+        self.seen = deque([float(batch.features.mean())], maxlen=5)
+        return super().vector_of(batch)

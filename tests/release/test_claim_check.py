@@ -3,13 +3,13 @@ from typing import Any
 
 import pytest
 
-from understudy.privacy.mechanisms import NoisySum
+from understudy.privacy.mechanisms import LocalRelease, NoisySum
 from understudy.release.build import reckon
 from understudy.release.claim import Claim, LedgerMark
 from understudy.release.claim_check import claim_problems, version_notes
 from understudy.release.facts import MethodFacts, Randomness
 
-from .forge import Story, make_claim, make_records, planned
+from .forge import FACTS, Story, make_claim, make_records, planned
 
 
 def problems_of(claim: Claim, story: Story) -> list[str]:
@@ -75,3 +75,19 @@ def test_other_version_of_the_accountant_is_a_note_not_a_problem(
     assert problems_of(old, story) == []
     assert "0.0.1" in version_notes(old, reckon(story.read()).price)[0]
     assert version_notes(claim, reckon(story.read()).price) == []
+
+
+def test_a_plan_under_another_relation_is_not_priced_as_ours() -> None:
+    story = planned(NoisySum("embedding", 1.0, 4.0)).block(0, "embedding", 1).add("close")
+    story.entries[0][1]["plan"]["relation"] = "add-or-remove one pixel"
+    claim = make_claim(story, make_records())
+    assert "priced under 'add-or-remove one unit'" in " ".join(problems_of(claim, story))
+
+
+def test_a_local_claim_is_per_image_even_where_records_have_units() -> None:
+    facts = replace(FACTS, unit="patient")
+    story = planned(LocalRelease("leave", 1.0, 3.0), facts=facts).block(0, "leave", 1).add("close")
+    claim = make_claim(story, make_records())
+    assert claim.kind == "local"
+    assert claim.statement[0].endswith("per image, not per person.")
+    assert problems_of(claim, story) == []

@@ -308,3 +308,19 @@ def test_wrong_arguments_are_one_sentence(plain: ReleaseInfo, tmp_path: Path) ->
         verify(tmp_path / "nowhere")
     with pytest.raises(UserError, match="64 lower-case hexadecimal"):
         verify(plain.folder, digest="abc")
+
+
+@pytest.mark.parametrize("steps", [10**9, 10**400])
+def test_absurd_counts_are_a_problem_and_not_a_crash_or_an_endless_sum(
+    plain: ReleaseInfo, steps: int
+) -> None:
+    story = story_of(plain.folder)
+    plan = dict(story.entries[0][1]["plan"])
+    steps_of_it = {"kind": "dp-sgd", "name": "steps", "steps": steps, "rate": 1e-9}
+    steps_of_it |= {"clip": 1.0, "sigma": 1e6, "multiplicity": 1, "part": "train"}
+    plan["mechanisms"] = [*plan["mechanisms"], steps_of_it]
+    story.entries[0] = ("plan", {**story.entries[0][1], "plan": plan})
+    retell(plain.folder, story.lines())
+    found = verify(plain.folder)
+    assert not found.ok
+    assert any("steps" in p or "uses" in p or "accountant" in p for p in found.problems)

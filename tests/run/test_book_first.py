@@ -132,3 +132,20 @@ def test_two_runs_are_two_entries_with_two_plans(workplace: Workplace) -> None:
         workplace.run("synthesize", "photos", *words).succeeded()
     idents = [entry["plan"]["ident"] for entry in workplace.book("enter")]
     assert len(set(idents)) == 2
+
+
+def test_the_release_is_in_the_book_before_it_can_be_handed_on(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that dies between the two must not leave a release that no total holds."""
+    drawing.class_folder(workplace / "photos")
+    real, there = Book.mark_released, []
+
+    def mark_released(self: Book, run_id: str, digest: str) -> None:
+        there.append((workplace / "out").exists())
+        real(self, run_id, digest)
+
+    monkeypatch.setattr(Book, "mark_released", mark_released)
+    workplace.run("synthesize", "photos", *RUNS["one-shot"]).succeeded()
+    assert there == [False]
+    assert workplace.run("spent", "photos", "--json").json()["released"] > 0.9

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests import drawing
@@ -9,6 +11,7 @@ from tests.workplace import SMALL_MERF, Workplace
 from understudy.methods.config import ResolvedConfig
 from understudy.methods.presets import Preset, Presets
 from understudy.release.claim import Tuning
+from understudy.run import synthesize
 from understudy.run.config import RunConfig
 from understudy.run.tuning import tuning_of
 
@@ -43,6 +46,23 @@ def test_earlier_runs_on_the_same_data_are_told(place: Workplace) -> None:
         "Tuning is not covered: settings were selected among this and 1 earlier run on the same"
     )
     assert "2 earlier runs" in tuning(place, *SMALL_MERF)
+
+
+def test_a_run_that_went_on_beside_this_one_is_told(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs that start together see no earlier one; the choice among them is a choice."""
+    real, inside = synthesize.fit, [False]
+
+    def fit(*arguments: Any) -> None:
+        if not inside[0]:
+            inside[0] = True
+            words = ("synthesize", "photos", *SMALL_MERF, "--epsilon", "1", "-o", "beside")
+            place.run(*words).succeeded()
+        real(*arguments)
+
+    monkeypatch.setattr(synthesize, "fit", fit)
+    assert "1 earlier run" in tuning(place, *SMALL_MERF)
 
 
 def test_an_owner_who_selected_nothing_may_say_so(place: Workplace) -> None:

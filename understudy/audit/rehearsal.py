@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import random
 import tempfile
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -32,6 +33,7 @@ DECLARED = 64
 """The declared count of made-up units: the same whatever the realised number is."""
 
 _SEED = 7
+_SAMPLES = 7
 
 
 def made_up_records(count: int, seed: int) -> Records:
@@ -86,6 +88,7 @@ def rehearse(
             "saved files": _saved_digest(result, folder),
             "the method's own attributes": _object_digest(method),
             "the result's attributes": _object_digest(result),
+            "samples": _samples_digest(result),
         }
         spent = {m.name: door.spent(m) for m in plan.mechanisms}
     return Rehearsal(result, tape, spent, traces)
@@ -153,6 +156,16 @@ def _saved_digest(result: Synthesizer | Transformer, folder: Path) -> str:
     return _tree_digest(target)
 
 
+def _samples_digest(result: Synthesizer | Transformer) -> str:
+    """What it samples: a run samples in the process that fitted, where a module or a class
+    may have kept something that no attribute and no file shows."""
+    digest = hashlib.sha256()
+    if isinstance(result, Synthesizer):
+        made = result.sample(_SAMPLES, seed=_SEED)
+        _feed(digest, {"features": made.features, "attributes": dict(made.attributes)}, set())
+    return digest.hexdigest()
+
+
 def _object_digest(thing: object) -> str:
     digest = hashlib.sha256()
     _feed(digest, getattr(thing, "__dict__", {}), set())
@@ -161,13 +174,13 @@ def _object_digest(thing: object) -> str:
 
 def _feed(digest: Any, value: Any, seen: set[int]) -> None:
     """Feed every number, text, array and tensor reachable from `value` to the digest."""
-    if isinstance(value, str | int | float | bool | bytes | type(None)):
+    if isinstance(value, str | int | float | complex | bytes | bytearray | type(None)):
         digest.update(repr(value).encode())
     elif id(value) not in seen:
         seen.add(id(value))
         if isinstance(value, torch.Tensor):
             digest.update(value.detach().cpu().contiguous().numpy().tobytes())
-        elif isinstance(value, np.ndarray):
+        elif isinstance(value, np.ndarray | np.generic):
             digest.update(np.ascontiguousarray(value).tobytes())
         else:
             for name, part in _parts(value):
@@ -179,7 +192,7 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     """What a container or object holds, in a fixed order."""
     if isinstance(value, Mapping):
         yield from ((str(key), value[key]) for key in sorted(value, key=str))
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, list | tuple | deque):
         yield from ((str(i), item) for i, item in enumerate(value))
     elif isinstance(value, set | frozenset):
         yield from ((str(i), item) for i, item in enumerate(sorted(value, key=repr)))

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from understudy.data.records import Array, Records
-from understudy.data.schema import Attribute
+from understudy.data.schema import Attribute, Schema
 
 
 def contents(records: Records) -> Iterator[bytes]:
@@ -25,6 +25,11 @@ def contents(records: Records) -> Iterator[bytes]:
     ]
     for i, row in enumerate(features):
         yield head + row.tobytes() + b"".join([column[i] for column in columns])
+
+
+def without_attributes(records: Records) -> Records:
+    """The same features in the same order, with nothing said about them."""
+    return Records(records.features, {}, Schema(()), records.units)
 
 
 def _written(attribute: Attribute, column: Array) -> list[bytes]:

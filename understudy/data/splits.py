@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from understudy.data.content import contents
+from understudy.data.content import contents, without_attributes
 from understudy.data.records import Records
 from understudy.data.stratify import iterative_stratification
 from understudy.errors import UserError
@@ -23,16 +23,18 @@ _SHORTEST_KEY = 16
 
 
 def keyed_split(records: Records, fractions: Mapping[str, float], key: bytes) -> dict[str, Records]:
-    """Divide records by a keyed hash (HMAC-SHA256) of their content, or of their unit.
+    """Divide records by a keyed hash (HMAC-SHA256) of their features, or of their unit.
 
     Formal guarantee: a record's part is a function of the key and of that record (its
-    features and annotations, or its unit's name where records have units) and of nothing
-    else: not of its position, of the other records, or of how many there are. Adding or
-    removing one unit therefore changes one part by that unit and leaves every other record
-    where it was, which is what lets the privacy of a run be accounted part by part.
+    features, or its unit's name where records have units) and of nothing else: not of its
+    position, of the other records, of how many there are, or of which columns they fill.
+    Adding or removing one unit therefore changes one part by that unit and leaves every
+    other record where it was, which is what lets the privacy of a run be accounted part by
+    part.
 
-    Sizes are random: a part holds about its fraction of the units. Equal records land in
-    the same part. The key must stay secret and be reused for every run on the dataset.
+    Sizes are random: a part holds about its fraction of the units. Records with equal
+    features land in the same part. The key must stay secret and be reused for every run on
+    the dataset.
     """
     bounds = np.cumsum(list(_checked(fractions).values()))[:-1]
     part_of = np.searchsorted(bounds, _uniform(records, key, b"split"), side="right")
@@ -86,7 +88,9 @@ def _uniform(records: Records, key: bytes, purpose: bytes) -> npt.NDArray[np.flo
 
 def _messages(records: Records) -> Iterator[bytes]:
     if records.units is None:
-        for content in contents(records):
+        # Pixels alone: which columns count as attributes depends on all records together
+        # (one empty cell leaves a column out), and would move every other record.
+        for content in contents(without_attributes(records)):
             yield b"record:" + content
     else:
         for unit in records.units.tolist():

@@ -124,21 +124,29 @@ class Book:
 
         Guarantee: called before the run's first access to records, it makes every later
         total include the whole plan, however the run ends. A plan is single-use: one that
-        is entered already is refused, unless the same run goes on with it.
+        is entered already is refused, unless the same run goes on with it, with the same
+        `facts` (a copy of its folder elsewhere would draw noise a second time).
         """
         if purpose not in PURPOSES:
             raise UserError(f"purpose must be {' or '.join(PURPOSES)}, not {purpose!r}.")
+        told = dict(facts or {})
         body = {
             "run": run_id,
             "plan": plan.to_json(),
             "purpose": purpose,
-            "facts": dict(facts or {}),
+            "facts": told,
             "entered": _now(),
         }
 
         def decide(entries: Sequence[Entry]) -> Sequence[Addition]:
             for run in _runs(entries):
                 if run.run_id == run_id and run.plan == plan and run.purpose == purpose:
+                    if run.facts != told:
+                        raise PrivacyError(
+                            f"run {run_id} was entered with {_told(run.facts)}, and now comes with "
+                            f"{_told(told)}; a plan is single-use, so go on there, or "
+                            "start a new run."
+                        )
                     return []
                 if run.plan.ident == plan.ident:
                     raise PrivacyError(
@@ -314,6 +322,10 @@ def _compose(runs: Sequence[BookRun], delta: float) -> Cost:
         return Cost(math.inf, "none: an empirical run is among them")
     events: list[Event] = [event for run in runs for event in run.plan.events()]
     return price(events, delta)
+
+
+def _told(facts: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in facts.items()) or "no facts"
 
 
 def _in_words(cost: Cost) -> str:

@@ -40,6 +40,9 @@ _SMALLEST_PLD_DELTA = 1e-8
 _FFT_ALLOWANCE = 1e-10
 """Probability set aside for rounding in the FFT, for up to a million compositions."""
 
+_MOST_PLD_STEPS = 20_000_000
+"""Beyond it a composition takes minutes or does not end, and RDP is used."""
+
 _RDP_SLACK = 1e-14
 """Added to every release's curve: covers rounding where the true curve is almost zero."""
 
@@ -89,7 +92,8 @@ def price(events: Iterable[Event], delta: float) -> Cost:
         return Cost(
             _gaussian_epsilon(tally.precision, delta), _name("PLD in closed form (Gaussian)")
         )
-    if not tally.shards and delta >= _SMALLEST_PLD_DELTA:
+    few = sum(tally.poisson.values()) <= _MOST_PLD_STEPS
+    if not tally.shards and few and delta >= _SMALLEST_PLD_DELTA:
         epsilon = _pld_epsilon(tally, delta)
         if math.isfinite(epsilon):
             return Cost(epsilon, _name("PLD"))

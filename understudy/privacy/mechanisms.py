@@ -179,6 +179,9 @@ class Reveal:
         return (NonPrivate(self.reason),) if uses else ()
 
 
+MOST_USES = 10**12
+"""More of anything is a mistake, or a ledger made to keep whoever verifies it busy."""
+
 Mechanism = (
     NoisySum | NoisyHistogram | DPSGD | EnsembleVotes | EnsembleGradients | LocalRelease | Reveal
 )
@@ -231,3 +234,5 @@ def check_mechanism(mechanism: Mechanism) -> None:
             raise UserError(
                 f"{field} of {mechanism.name!r} must be a whole number above 0, not {value!r}."
             )
+        if value > MOST_USES:
+            raise UserError(f"{field} of {mechanism.name!r} must be at most {MOST_USES:.0e}.")

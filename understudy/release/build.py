@@ -121,7 +121,8 @@ def claim_of(
         epsilon=epsilon,
         delta=plan.delta,
         accountant=_NO_BOUND if unstated else found.accountant,
-        unit=facts.unit,
+        # Local noise is drawn for each record: a person's several records are not one unit.
+        unit=None if found.kind == "local" else facts.unit,
         relation=reckoning.relation,
         tuning=tuning,
         split=facts.split,

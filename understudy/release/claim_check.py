@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from understudy.privacy.ledger import Entry
+from understudy.privacy.plan import RELATION
 from understudy.release.build import Price, Reckoning, claim_of
 from understudy.release.claim import Claim, Spending
 
@@ -21,6 +22,11 @@ def claim_problems(claim: Claim, entries: Sequence[Entry], reckoning: Reckoning)
     expected = claim_of(reckoning, entries, claim.tuning, claim.records, claim.versions)
     stated, priced = reckoning.plan.epsilon, reckoning.planned.epsilon
     problems = []
+    if expected.kind == "central" and reckoning.plan.relation != RELATION:
+        problems.append(
+            f"the plan's relation is {reckoning.plan.relation!r}, but its events are priced "
+            f"under {RELATION!r}."
+        )
     if not close(stated, priced):
         problems.append(f"the plan states epsilon {stated:.6g}, but its events cost {priced:.6g}.")
     if not close(claim.epsilon, expected.epsilon):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from understudy.errors import UserError
+from understudy.errors import PrivacyError, UserError
 from understudy.methods.contract import PublicInputs, Synthesizer
 from understudy.privacy.account_book import Book
 from understudy.privacy.door import Door
@@ -26,12 +26,17 @@ def fit(
     is used (rule 8), and in the ledger before the first noise is drawn.
     """
     plan, run = folder.read_plan()
-    book.enter(plan.ident, plan, facts={"run folder": str(folder.path)})
+    book.enter(plan.ident, plan, facts={"run folder": str(folder.path.resolve())})
     if folder.ledger.exists():
         journal = Journal.open(folder.path)
     else:
         journal = Journal.create(folder.path, plan, run)
     try:
+        if journal.plan != plan:
+            raise PrivacyError(
+                f"the ledger in {folder.path} follows another plan than the one entered in the "
+                "account book; restore the run folder, or start a new run."
+            )
         if not (journal.ledger.closed and folder.synthesizer.exists()):
             _fit(prepared, folder, journal, book, noise, progress)
     finally:

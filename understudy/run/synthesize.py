@@ -134,11 +134,12 @@ def synthesize(
         folder = _begin(path, prepared, noise)
     else:
         _check_same_facts(folder, prepared, noise)
-    earlier = sum(r.run_id != folder.read_plan()[0].ident for r in book.runs())
     with _timed(folder, "fit"):
         fit(prepared, folder, book, noise, shown)
     with _timed(folder, "sample"):
         records = _sample(prepared, folder)
+    # Counted now, not at the start: a run that went on beside this one is known by now.
+    earlier = sum(r.run_id != folder.read_plan()[0].ident for r in book.runs())
     claim = _claim(folder, records, tuning_of(config, prepared.settings, earlier))
     refusals = tuple(run_refusals(claim, read_ledger(folder.ledger)))
     digest = None

@@ -81,7 +81,7 @@ def test_tuning_has_four_stories(claim: Claim) -> None:
     assert "Tuning is not covered" not in text(Tuning(True))
     assert "Tuning is not covered: how the settings" in text(Tuning(False))
     chosen = text(Tuning(True, ("sigma 1", "sigma 2"), "held-out synthetic data"))
-    assert "among sigma 1; sigma 2 by held-out synthetic data; the figures above cover" in chosen
+    assert "among sigma 1; sigma 2 by held-out synthetic data; by the owner's account" in chosen
     loose = text(Tuning(False, ("sigma 1", "sigma 2"), "accuracy on private data"))
     assert "Tuning is not covered: settings were selected among sigma 1" in loose
     assert "not in epsilon" in loose

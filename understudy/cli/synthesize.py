@@ -120,11 +120,14 @@ def _listed(text: str | None) -> tuple[str, ...]:
 
 
 def _show_preview(found: Preview, as_json: bool) -> None:
+    from understudy.run.listing import duration
+
     shown = found.to_json()
     if as_json:
         print_json(shown)
         return
-    typer.echo(f"epsilon {shown['epsilon']} at delta {shown['delta']:g} ({shown['accountant']})")
+    cost = shown["epsilon"] if isinstance(shown["epsilon"], str) else f"{shown['epsilon']:.4f}"
+    typer.echo(f"epsilon {cost} at delta {shown['delta']:g} ({shown['accountant']})")
     typer.echo(f"declared count {shown['count']:,}; settings: preset {shown['preset']}")
     for mechanism in shown["plan"]["mechanisms"]:
         numbers = {k: v for k, v in mechanism.items() if k not in ("kind", "name", "part")}
@@ -132,17 +135,9 @@ def _show_preview(found: Preview, as_json: bool) -> None:
         typer.echo(f"  {mechanism['name']}: {mechanism['kind']} on {mechanism['part']}, {written}")
     if shown["expected"]:
         expected = shown["expected"]
-        time = _duration(expected["seconds"])
+        time = duration(expected["seconds"])
         typer.echo(f"expected on two cores: about {time}, {expected['gigabytes']} GB")
     typer.echo("Nothing was spent and nothing was written.")
-
-
-def _duration(seconds: float) -> str:
-    """Two figures are more than such a guess deserves, but people expect them."""
-    for unit, size in (("hours", 3600), ("minutes", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 def _show_result(result: RunResult, as_json: bool) -> None:

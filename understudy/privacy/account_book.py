@@ -186,15 +186,7 @@ class Book:
         stopped early, whatever parts they used (no discount for disjoint parts), under
         adding or removing one unit. An empirical run makes its totals infinite.
         """
-        runs = self.runs()
-        central = [run for run in runs if not run.is_local]
-        return Totals(
-            delta=delta,
-            released=_compose([run for run in central if run.released], delta),
-            all_runs=_compose(central, delta),
-            runs=runs,
-            local=tuple((r, local_price(r.plan.events(), delta)) for r in runs if r.is_local),
-        )
+        return total_of(self.runs(), delta)
 
     def runs(self) -> tuple[BookRun, ...]:
         """Every run entered, in order."""
@@ -272,6 +264,18 @@ class Book:
                 f"not to {self.dataset!r}."
             )
         return entries
+
+
+def total_of(runs: tuple[BookRun, ...], delta: float) -> Totals:
+    """The totals of these runs; see `Book.total` for what they guarantee."""
+    central = [run for run in runs if not run.is_local]
+    return Totals(
+        delta=delta,
+        released=_compose([run for run in central if run.released], delta),
+        all_runs=_compose(central, delta),
+        runs=runs,
+        local=tuple((r, local_price(r.plan.events(), delta)) for r in runs if r.is_local),
+    )
 
 
 def default_dataset_name(source: str) -> str:

@@ -43,13 +43,26 @@ def check_title(title: str) -> None:
 
 
 def card_problems(card: bytes, claim: Claim) -> list[str]:
-    """Sentences of the claim that the card does not repeat word for word, each on its line."""
-    lines = set(card.decode("utf-8", errors="replace").splitlines())
-    return [
+    """How the card differs from the one that this claim gives under its title and licence."""
+    text = card.decode("utf-8", errors="replace")
+    lines = set(text.splitlines())
+    missing = [
         f"README.md does not say what the claim says: {sentence!r}."
         for sentence in claim.statement
         if f"- {_line(sentence)}" not in lines
     ]
+    if missing or data_card(claim, *_title_and_licence(text)) == card:
+        return missing
+    return ["README.md says something else than the card that the claim gives."]
+
+
+def _title_and_licence(card: str) -> tuple[str, str | None]:
+    """What the owner chose, from the front matter; nothing where it cannot be read."""
+    try:
+        found = yaml.safe_load(card.split("---\n")[1])
+        return str(found["pretty_name"]), found.get("license")
+    except (IndexError, KeyError, TypeError, AttributeError, yaml.YAMLError):
+        return "", None
 
 
 def _front_matter(claim: Claim, title: str, licence: str | None) -> str:

@@ -82,6 +82,8 @@ def verify(
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f"no release at {folder}; name the folder of one.")
+    if not any((folder / name).exists() for name in (layout.CLAIM, MANIFEST)):
+        raise UserError(f"{folder} is no release: it has no {layout.CLAIM} and no {MANIFEST}.")
     if digest is not None and not re.fullmatch(r"[0-9a-f]{64}", digest):
         raise UserError(f"digest must be 64 lower-case hexadecimal digits, not {digest!r}.")
     return _Check(folder).run(digest, key)

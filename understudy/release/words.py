@@ -147,7 +147,7 @@ def _tuning(claim: Claim) -> str:
     chosen = f"Settings were selected among {_listed(tuning.among)}"
     by = f" by {tuning.by}" if tuning.by else ""
     if tuning.covered:
-        return f"{chosen}{by}; the figures above cover that selection."
+        return f"{chosen}{by}; by the owner's account the figures above cover that selection."
     return f"Tuning is not covered: {chosen[0].lower()}{chosen[1:]}{by}, which is not in epsilon."
 
 

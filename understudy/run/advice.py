@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from understudy.data.catalog import DATA_VARIABLE, catalog
 from understudy.data.load import load
 from understudy.errors import UserError
-from understudy.methods.config import describe_config, resolve_config
-from understudy.methods.contract import Method
+from understudy.methods.config import ResolvedConfig, describe_config, resolve_config
+from understudy.methods.contract import Facts, Forecasting, Method
 from understudy.methods.presets import find_presets
 from understudy.methods.registry import get_method, method_names
 from understudy.progress import Progress
-from understudy.run.listing import Listing
+from understudy.run.listing import Listing, duration
 
 if TYPE_CHECKING:
     from understudy.evaluate.metric import Row
@@ -50,13 +50,14 @@ def advise(source: str, progress: Progress) -> Listing:
     dataset = load(source, progress=progress)
     name = dataset.name if dataset.public else None
     count = len(next(iter(dataset.parts.values())))
-    rows = tuple(_advice(get_method(m), name) for m in method_names())
+    facts = Facts(count, {"train": count}, dataset.shape, dataset.schema)
+    rows = tuple(_advice(get_method(m), name, facts) for m in method_names())
     form = "x".join(str(side) for side in dataset.shape)
     before = (
         f"{dataset.name}: about {count:,} records of {form}, {len(dataset.schema.classes)} classes",
         "",
     )
-    return Listing(("method", "preset", "tuned on", "what it does"), rows, before)
+    return Listing(("method", "preset", "tuned on", "on two cores", "what it does"), rows, before)
 
 
 def list_datasets() -> Listing:
@@ -110,11 +111,24 @@ def _method_row(name: str) -> tuple[str, str, str, str]:
     return info.name, info.family, info.claim, info.summary
 
 
-def _advice(method: Method, dataset: str | None) -> tuple[str, str, str, str]:
+def _advice(method: Method, dataset: str | None, facts: Facts) -> tuple[str, str, str, str, str]:
     settings = resolve_config(method, dataset)
     tuned = any(p.dataset == dataset for p in find_presets(method).entries if dataset)
     preset = settings.preset if tuned or not dataset else f"{settings.preset} (none for {dataset})"
-    return method.info.name, preset, settings.tuned_on, method.info.summary
+    info = method.info
+    return info.name, preset, settings.tuned_on, _expected(method, settings, facts), info.summary
+
+
+def _expected(method: Method, settings: ResolvedConfig, facts: Facts) -> str:
+    """How long it would take, or why these settings cannot be used on such data."""
+    try:
+        method.spend(settings.config, facts)(1.0)
+    except UserError as error:
+        return str(error)
+    if not isinstance(method, Forecasting):
+        return "-"
+    found = method.forecast(settings.config, facts)
+    return f"about {duration(found.seconds)}, {found.gigabytes:.1f} GB"
 
 
 def _cells(row: Row) -> tuple[str, str, str, str]:

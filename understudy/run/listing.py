@@ -32,3 +32,15 @@ def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in table
     ]
+
+
+def duration(seconds: float) -> str:
+    """A rough time in the unit that people would use.
+
+    >>> duration(0.2), duration(75), duration(7300)
+    ('1 s', '75 s', '2 hours')
+    """
+    for unit, size in (("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(1, round(seconds))} s"

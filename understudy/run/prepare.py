@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -187,9 +187,21 @@ def _public_name(config: RunConfig) -> str | None:
 
 
 def _prepared_part(records: Records, config: RunConfig) -> tuple[Records, int]:
-    unique = deduplicate(records)
+    """The records with the columns that the run names, without duplicates.
+
+    Other columns go first: whether a column is an attribute at all can hang on a single
+    record (an empty cell), and then so would what counts as a duplicate of every other.
+    """
     schema = records.schema.with_roles(sensitive=config.hide, utility=config.keep)
-    return unique.records.with_schema(schema), unique.dropped
+    named = {schema.label_attribute.name, *schema.sensitive, *schema.utility}
+    kept = tuple(a for a in schema.attributes if a.name in named)
+    narrowed = replace(
+        records,
+        attributes={a.name: records.attributes[a.name] for a in kept},
+        schema=replace(schema, attributes=kept),
+    )
+    unique = deduplicate(narrowed)
+    return unique.records, unique.dropped
 
 
 def _units(records: Records) -> int:

@@ -15,11 +15,12 @@ def tuning_of(config: RunConfig, settings: ResolvedConfig, earlier_runs: int) ->
     uncovered; so are settings changed by hand.
     """
     presets = (f"the presets that ship with the method (this one: {settings.preset})",)
+    made = f"what they were made on ({settings.tuned_on})"
     if config.selected_among:
         covered = config.selection_covered and not settings.tuned_on_itself
         return Tuning(covered, config.selected_among, config.selected_by)
     if settings.tuned_on_itself:
-        return Tuning(False, presets, f"their fit, {settings.tuned_on}")
+        return Tuning(False, presets, made)
     if config.selected_by == NOTHING_SELECTED:
         return Tuning(covered=True)
     if earlier_runs:
@@ -28,4 +29,4 @@ def tuning_of(config: RunConfig, settings: ResolvedConfig, earlier_runs: int) ->
         return Tuning(False, among, "a criterion that was not stated")
     if settings.changed:
         return Tuning(covered=False)
-    return Tuning(True, presets, f"their fit, {settings.tuned_on}")
+    return Tuning(True, presets, f"{made}, as far as this account book shows")

@@ -38,3 +38,13 @@ def test_size_and_tags_follow_the_claim(claim: Claim) -> None:
     assert "10K<n<100K" in data_card(many, "x", None).decode()
     huge = replace(claim, records=replace(claim.records, count=5_000_000))
     assert "n>1M" in data_card(huge, "x", None).decode()
+
+
+def test_a_card_that_says_more_than_the_claim_is_caught(claim: Claim) -> None:
+    card = data_card(claim, "Digits", "cc0-1.0")
+    assert card_problems(card, claim) == []
+    for added in (b"\nReally: epsilon 0.01.\n", b" "):
+        assert card_problems(card + added, claim) != []
+    other_tags = card.replace(b"- synthetic\n", b"- real\n")
+    assert other_tags != card
+    assert card_problems(other_tags, claim) != []

@@ -125,6 +125,16 @@ def test_the_book_knows_of_a_release_before_it_is_there(
     assert len(workplace.book("release")) == 1
 
 
+def test_a_name_and_a_folder_of_that_name_add_up(workplace: Workplace) -> None:
+    drawing.class_folder(workplace / "photos")
+    for epsilon, more in (("5", ()), ("1", ("--dataset", "photos"))):
+        words = ("synthesize", "photos", *SMALL_MERF, "--epsilon", epsilon, *more)
+        workplace.run(*words, "-o", f"out{epsilon}").succeeded()
+    total = workplace.run("spent", "photos", "--json").succeeded().json()
+    assert total["runs"] == 2
+    assert total["released"] > 5
+
+
 def test_two_runs_are_two_entries_with_two_plans(workplace: Workplace) -> None:
     drawing.class_folder(workplace / "photos")
     for name in ("one", "two"):

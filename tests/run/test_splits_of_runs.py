@@ -80,6 +80,24 @@ def test_another_book_is_another_key(workplace: Workplace) -> None:
     assert contents(parts(workplace, dataset="another name")["test"]) != first
 
 
+def test_a_column_the_run_does_not_name_decides_nothing(workplace: Workplace) -> None:
+    """Whether `eyes` is an attribute hangs on one empty cell; duplicates must not."""
+    folder = drawing.metadata_folder(workplace / "people", count=60)
+    image = (folder / "0.png").read_bytes()
+    (folder / "twin.png").write_bytes(image)
+    rows = (folder / "metadata.csv").read_text().splitlines()
+    kind = rows[1].split(",")[1]
+    rows.append(f"twin.png,{kind},green,person-0")
+    (folder / "metadata.csv").write_text("\n".join(rows) + "\n")
+    full = parts(workplace, "people", label="kind")
+    rows[-2] = rows[-2].replace("blue", "").replace("brown", "")
+    (folder / "metadata.csv").write_text("\n".join(rows) + "\n")
+    empty = parts(workplace, "people", label="kind")
+    for name in ("train", "test"):
+        assert empty[name].features.tobytes() == full[name].features.tobytes()
+        assert empty[name].schema == full[name].schema
+
+
 def test_a_person_is_in_one_part_only(workplace: Workplace) -> None:
     drawing.metadata_folder(workplace / "people", count=60, per_person=3)
     found = parts(workplace, "people", label="kind", unit="person")

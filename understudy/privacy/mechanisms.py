@@ -16,8 +16,25 @@ from understudy.errors import UserError
 from understudy.privacy.events import Event, Gaussian, LocalGaussian, NonPrivate, PoissonGaussian
 
 
+class _UsedOnce:
+    """A mechanism with a single use."""
+
+    @property
+    def uses(self) -> int:
+        return 1
+
+
+class _Gaussian:
+    """A mechanism each of whose uses is one Gaussian release."""
+
+    sigma: float
+
+    def events(self, uses: int) -> tuple[Event, ...]:
+        return (Gaussian(self.sigma, uses),) if uses else ()
+
+
 @dataclass(frozen=True)
-class NoisySum:
+class NoisySum(_UsedOnce, _Gaussian):
     """One Gaussian release of the sum of per-unit vectors.
 
     Guarantee: each unit's vector has L2 norm at most `clip`, so adding or removing one
@@ -31,16 +48,9 @@ class NoisySum:
     sigma: float
     part: str = "train"
 
-    @property
-    def uses(self) -> int:
-        return 1
-
-    def events(self, uses: int) -> tuple[Event, ...]:
-        return (Gaussian(self.sigma, uses),) if uses else ()
-
 
 @dataclass(frozen=True)
-class NoisyHistogram:
+class NoisyHistogram(_UsedOnce, _Gaussian):
     """One Gaussian release of counts over `bins` bins.
 
     Guarantee: a unit's contribution, summed over its records, has L2 norm at most 1.
@@ -52,13 +62,6 @@ class NoisyHistogram:
     bins: int
     sigma: float
     part: str = "train"
-
-    @property
-    def uses(self) -> int:
-        return 1
-
-    def events(self, uses: int) -> tuple[Event, ...]:
-        return (Gaussian(self.sigma, uses),) if uses else ()
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ class DPSGD:
 
 
 @dataclass(frozen=True)
-class EnsembleVotes:
+class EnsembleVotes(_Gaussian):
     """`queries` noisy vote counts of models trained on disjoint shards.
 
     Guarantee: adding or removing one unit changes one shard's model, hence one vote per
@@ -110,12 +113,9 @@ class EnsembleVotes:
     def uses(self) -> int:
         return self.queries
 
-    def events(self, uses: int) -> tuple[Event, ...]:
-        return (Gaussian(self.sigma, uses),) if uses else ()
-
 
 @dataclass(frozen=True)
-class EnsembleGradients:
+class EnsembleGradients(_Gaussian):
     """`queries` noisy sums of gradients that shard models send back to an input.
 
     Guarantee: each shard's whole gradient is clipped to L2 norm `clip`; adding or
@@ -136,12 +136,9 @@ class EnsembleGradients:
     def uses(self) -> int:
         return self.queries
 
-    def events(self, uses: int) -> tuple[Event, ...]:
-        return (Gaussian(self.sigma, uses),) if uses else ()
-
 
 @dataclass(frozen=True)
-class LocalRelease:
+class LocalRelease(_UsedOnce):
     """Every record leaves once, clipped to L2 norm `radius`, with its own Gaussian noise.
 
     Guarantee, per record under replace-one: sensitivity `2 * radius`, noise of standard
@@ -154,26 +151,18 @@ class LocalRelease:
     sigma: float
     part: str = "train"
 
-    @property
-    def uses(self) -> int:
-        return 1
-
     def events(self, uses: int) -> tuple[Event, ...]:
         return (LocalGaussian(self.sigma, uses),) if uses else ()
 
 
 @dataclass(frozen=True)
-class Reveal:
+class Reveal(_UsedOnce):
     """Raw records leave the door. No guarantee; the claim is then empirical."""
 
     kind: ClassVar[str] = "reveal"
     name: str
     reason: str
     part: str = "train"
-
-    @property
-    def uses(self) -> int:
-        return 1
 
     def events(self, uses: int) -> tuple[Event, ...]:
         return (NonPrivate(self.reason),) if uses else ()

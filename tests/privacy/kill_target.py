@@ -91,6 +91,8 @@ def fork_run(kind: str, folder: Path) -> int:
     code = 1
     try:
         code = run(kind, folder)
+    except KeyboardInterrupt:  # before or after what `run` itself catches
+        code = INTERRUPTED
     finally:
         os._exit(code)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from tests import drawing
 from tests.workplace import SMALL_GAN, SMALL_MERF, Workplace
 from understudy.evaluate.metric import Evaluation, Row
 from understudy.methods.contract import Context
+from understudy.report import render
+from understudy.report.model import OwnerData, ReportData
 from understudy.run.context import RunContext
 
 CANARIES = {"value": 0.73164, "low": 0.71359, "high": 0.75926, "reference": 0.98627}
@@ -83,12 +86,44 @@ def test_the_owners_report_shows_the_figures(finished: Workplace) -> None:
     assert "loss" in page
 
 
+def check_kept_from_others(place: Workplace, value: float) -> None:
+    release, page = written(place, "out"), shown(place, "report-public.html")
+    for text in spellings(value):
+        assert text not in release, "in the release"
+        assert text not in page, "in the public report"
+
+
 @pytest.mark.parametrize("value", [*CANARIES.values(), LOSS])
 def test_no_figure_reaches_release_or_public_report(finished: Workplace, value: float) -> None:
-    release, page = written(finished, "out"), shown(finished, "report-public.html")
-    for text in spellings(value):
-        assert text not in release
-        assert text not in page
+    check_kept_from_others(finished, value)
+
+
+def copy_of(place: Workplace, folder: Path) -> Workplace:
+    shutil.copytree(place.folder, folder / "copy")
+    return Workplace(folder / "copy")
+
+
+def test_planted_fault_figures_in_the_release(finished: Workplace, tmp_path: Path) -> None:
+    place = copy_of(finished, tmp_path)
+    shutil.copy(place / "runs/out/metrics.json", place / "out/metrics.json")
+    with pytest.raises(AssertionError, match="in the release"):
+        check_kept_from_others(place, CANARIES["value"])
+
+
+def test_planted_fault_the_owners_page_as_the_public_one(
+    finished: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = copy_of(finished, tmp_path)
+    evaluation = Evaluation.read(place / "runs/out/metrics.json")
+    real = render._page
+    owners: dict[str, Any] = dict(render._owner_context(OwnerData(metrics=evaluation.to_json())))
+    monkeypatch.setattr(
+        render, "_page", lambda _, context: real("owner.html.j2", {**owners, **context})
+    )
+    claim = json.loads((place / "runs/out/claim.json").read_text())
+    render.write_reports(place / "runs/out", ReportData("x", claim), OwnerData())
+    with pytest.raises(AssertionError, match="in the public report"):
+        check_kept_from_others(place, CANARIES["value"])
 
 
 def test_no_name_of_the_owners_reaches_release_or_public_report(finished: Workplace) -> None:

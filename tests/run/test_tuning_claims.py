@@ -40,12 +40,32 @@ def test_settings_changed_by_hand_are_not_covered(place: Workplace) -> None:
     )
 
 
-def test_earlier_runs_on_the_same_data_are_told(place: Workplace) -> None:
+def check_earlier_runs_are_told(place: Workplace) -> None:
     tuning(place, *SMALL_MERF)
     assert tuning(place, *SMALL_MERF).startswith(
         "Tuning is not covered: settings were selected among this and 1 earlier run on the same"
     )
+
+
+def test_earlier_runs_on_the_same_data_are_told(place: Workplace) -> None:
+    check_earlier_runs_are_told(place)
     assert "2 earlier runs" in tuning(place, *SMALL_MERF)
+
+
+def test_planted_fault_the_best_of_several_runs_claims_to_be_covered(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(synthesize, "tuning_of", lambda *_: Tuning(covered=True))
+    with pytest.raises(AssertionError, match="not covered"):
+        check_earlier_runs_are_told(place)
+
+
+def test_planted_fault_earlier_runs_are_not_counted(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(synthesize, "tuning_of", lambda c, s, _: tuning_of(c, s, 0))
+    with pytest.raises(AssertionError, match="earlier run"):
+        check_earlier_runs_are_told(place)
 
 
 def test_a_run_that_went_on_beside_this_one_is_told(

@@ -14,6 +14,7 @@ from torch import nn
 from understudy.data.records import Records
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.backends.base import GradientBackend, Loss, trainable
+from understudy.privacy.backends.expanded import ExpandedBackend
 from understudy.privacy.backends.vmap import VmapBackend
 from understudy.privacy.batch import (
     TRIAL_ROWS,
@@ -192,6 +193,7 @@ _CANNOT = (
 
 def _makers(wanted: str) -> list[Callable[[Sequence[nn.Module]], GradientBackend]]:
     makers: dict[str, Callable[[Sequence[nn.Module]], GradientBackend]] = {
+        "expanded": ExpandedBackend,
         "vmap": VmapBackend,
         "opacus": _make_opacus,
     }

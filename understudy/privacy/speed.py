@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from understudy.errors import UserError
 
-BACKENDS = ("auto", "vmap", "opacus")
+BACKENDS = ("auto", "expanded", "vmap", "opacus")
 PRECISIONS = ("float32", "bfloat16")
 _MEMORY = 2**28
 

@@ -1,0 +1,88 @@
+"""Per-record gradients by giving every layer one copy of its parameters per record.
+
+The copies are views of one parameter, expanded without memory. Each layer computes with the
+first of them, as it always does, and gives back the gradient of each: one matrix product
+over a record's draws and positions. So autograd itself returns per-record gradients, without
+hooks and without global state, and their memory never grows with the number of draws.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from understudy.errors import PrivacyError
+from understudy.privacy.backends.base import Loss, trainable
+from understudy.privacy.backends.record_layers import RECORD_LAYERS, Expansion
+from understudy.privacy.batch import Batch
+
+
+class ExpandedBackend:
+    """Works on twins whose layers know of the expanded parameters; refuses other layers."""
+
+    name = "expanded"
+
+    def __init__(self, models: Sequence[nn.Module]) -> None:
+        self._models = list(models)
+        self._parameters = trainable(models)
+        if len(self._parameters) != sum(len(trainable([model])) for model in models):
+            raise PrivacyError("two models share a parameter; give it to one of them only.")
+        self._expansion = Expansion()
+        self._twins = [_twin(model, self._expansion) for model in models]
+
+    def per_record(
+        self, loss: Loss, batch: Batch, multiplicity: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        self._copy_buffers()
+        records = len(batch) // multiplicity
+        with self._expansion.over(self._parameters, records, len(batch)) as expanded:
+            with torch.enable_grad():
+                values = loss(self._twins, batch)
+                by_record = values.reshape(records, multiplicity).mean(dim=1)
+            gradients = _gradients(by_record, expanded)
+        flat = torch.cat([g.reshape(records, -1).float() for g in gradients], dim=1)
+        return by_record.detach().float(), flat
+
+    def _copy_buffers(self) -> None:
+        """What a forward pass writes into its buffers must not stay in the model."""
+        for model, twin in zip(self._models, self._twins, strict=True):
+            for buffer, copied in zip(model.buffers(), twin.buffers(), strict=True):
+                copied.data = buffer.detach().clone()
+
+
+def _gradients(values: torch.Tensor, expanded: list[torch.Tensor]) -> list[torch.Tensor]:
+    if not values.requires_grad:
+        return [torch.zeros_like(e) for e in expanded]
+    found = torch.autograd.grad(values.sum(), expanded, allow_unused=True)
+    return [torch.zeros_like(e) if g is None else g for e, g in zip(expanded, found, strict=True)]
+
+
+def _twin(model: nn.Module, expansion: Expansion) -> nn.Module:
+    """A copy of the model that shares its parameters, with layers that know their records."""
+    shared: dict[int, Any] = {id(p): p for p in model.parameters()}
+    twin = _with_record_layers(copy.deepcopy(model, shared), expansion)
+    for name, module in _unaware(twin):
+        raise NotImplementedError(
+            f"no per-record gradients for {name or 'the model itself'} ({type(module).__name__})"
+        )
+    return twin
+
+
+def _with_record_layers(module: nn.Module, expansion: Expansion) -> nn.Module:
+    kind = RECORD_LAYERS.get(type(module))
+    if kind is not None and trainable([module]):
+        return kind(module, expansion)
+    for name, child in module.named_children():
+        setattr(module, name, _with_record_layers(child, expansion))
+    return module
+
+
+def _unaware(twin: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Modules that use trainable parameters of their own and do not tell records apart."""
+    for name, module in twin.named_modules():
+        if any(p.requires_grad for p in module.parameters(recurse=False)):
+            yield name, module

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 TRAINING = "discriminator"
 _MULTIPLICATIONS_A_SECOND = 8e9
-_GRADIENT_BYTES = {"cpu": 2**28, "cuda": 2**32}
+_GRADIENT_BYTES = {"cpu": 2**28, "cuda": 2**30}
 
 
 @dataclass(frozen=True)

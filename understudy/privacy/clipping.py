@@ -12,6 +12,9 @@ from understudy.privacy.units import Rows
 _LEAST_FACTOR = 1e-30
 """Below this a float32 factor loses digits, and a clipped vector could be too long."""
 
+_VALUES_AT_ONCE = 2**25
+"""Scaled and summed at once, so that the copies this takes stay small beside the gradients."""
+
 
 @dataclass(frozen=True)
 class Blocks:
@@ -123,7 +126,9 @@ class ClippedSum:
             self._add_units(sums[:-1])
 
     def _add_units(self, vectors: torch.Tensor) -> None:
-        self._total += self._bounded(vectors).sum(dim=0, dtype=torch.float64)
+        rows = max(1, _VALUES_AT_ONCE // max(1, vectors.shape[1]))
+        for some in vectors.split(rows):
+            self._total += self._bounded(some).sum(dim=0, dtype=torch.float64)
 
     def _add_blocks(self, vectors: Blocks, real: int) -> None:
         bounded = self._bounded(vectors.values[:real].float())

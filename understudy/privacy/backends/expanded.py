@@ -44,8 +44,7 @@ class ExpandedBackend:
                 values = loss(self._twins, batch)
                 by_record = values.reshape(records, multiplicity).mean(dim=1)
             gradients = _gradients(by_record, expanded)
-        flat = torch.cat([g.reshape(records, -1).float() for g in gradients], dim=1)
-        return by_record.detach().float(), flat
+        return by_record.detach().float(), _side_by_side(gradients, records)
 
     def _copy_buffers(self) -> None:
         """What a forward pass writes into its buffers must not stay in the model."""
@@ -59,6 +58,16 @@ def _gradients(values: torch.Tensor, expanded: list[torch.Tensor]) -> list[torch
         return [torch.zeros_like(e) for e in expanded]
     found = torch.autograd.grad(values.sum(), expanded, allow_unused=True)
     return [torch.zeros_like(e) if g is None else g for e, g in zip(expanded, found, strict=True)]
+
+
+def _side_by_side(gradients: list[torch.Tensor], records: int) -> torch.Tensor:
+    """[records, width]; each piece is let go once it is copied, so memory peaks at one copy
+    and its largest piece."""
+    widths = [g[0].numel() for g in gradients]
+    flat = gradients[0].new_empty(records, sum(widths), dtype=torch.float32)
+    for place in flat.split(widths, dim=1):
+        place.copy_(gradients.pop(0).reshape(records, -1))
+    return flat
 
 
 def _twin(model: nn.Module, expansion: Expansion) -> nn.Module:

@@ -56,7 +56,9 @@ def clip_rows(vectors: torch.Tensor, clip: float) -> tuple[torch.Tensor, torch.T
     factors = (clip / norms).clamp(max=1.0)
     usable = torch.isfinite(norms) & (factors > _LEAST_FACTOR)
     scaled: torch.Tensor = vectors * factors.float().unsqueeze(1)
-    return scaled.masked_fill_(~usable.unsqueeze(1), 0.0), norms
+    if not bool(usable.all()):
+        scaled.masked_fill_(~usable.unsqueeze(1), 0.0)
+    return scaled, norms
 
 
 class ClippedSum:
@@ -127,7 +129,7 @@ class ClippedSum:
 
     def _add_units(self, vectors: torch.Tensor) -> None:
         rows = max(1, _VALUES_AT_ONCE // max(1, vectors.shape[1]))
-        for some in vectors.split(rows):
+        for some in torch.split(vectors, rows):
             self._total += self._bounded(some).sum(dim=0, dtype=torch.float64)
 
     def _add_blocks(self, vectors: Blocks, real: int) -> None:

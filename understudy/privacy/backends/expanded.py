@@ -65,7 +65,7 @@ def _side_by_side(gradients: list[torch.Tensor], records: int) -> torch.Tensor:
     and its largest piece."""
     widths = [g[0].numel() for g in gradients]
     flat = gradients[0].new_empty(records, sum(widths), dtype=torch.float32)
-    for place in flat.split(widths, dim=1):
+    for place in torch.split(flat, widths, dim=1):
         place.copy_(gradients.pop(0).reshape(records, -1))
     return flat
 

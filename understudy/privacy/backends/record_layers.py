@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -139,8 +140,24 @@ class _Geometry:
 
     def patches(self, images: torch.Tensor) -> torch.Tensor:
         """[rows, channels * kernel, positions]: what the kernel sees at each position."""
-        kernel, dilation = tuple(self.kernel), tuple(self.dilation)
-        return F.unfold(images, kernel, dilation, tuple(self.padding), tuple(self.stride))
+        down, across = self.padding
+        padded = F.pad(images, (across, across, down, down))
+        # A view and one copy: F.unfold takes one kernel launch for every image.
+        windows = padded.as_strided(*self._windows(padded))
+        return windows.reshape(len(images), -1, math.prod(windows.shape[-2:]))
+
+    def _windows(self, padded: torch.Tensor) -> tuple[list[int], list[int]]:
+        """Shape and strides of [rows, channels, kernel, kernel, positions, positions]."""
+        steps, reach = padded.stride(), zip(self.kernel, self.dilation, strict=True)
+        spans = [(k - 1) * d + 1 for k, d in reach]
+        counts = [
+            (size - span) // stride + 1
+            for size, span, stride in zip(padded.shape[2:], spans, self.stride, strict=True)
+        ]
+        inner = [step * d for step, d in zip(steps[2:], self.dilation, strict=True)]
+        outer = [step * stride for step, stride in zip(steps[2:], self.stride, strict=True)]
+        shape = [*padded.shape[:2], *self.kernel, *counts]
+        return shape, [*steps[:2], *inner, *outer]
 
 
 def _lowered(tensor: torch.Tensor) -> torch.Tensor:

@@ -72,7 +72,7 @@ class GradientEngine:
         self._mechanism, self._speed = mechanism, speed
         self._records, self._units, self._noise = records, units, noise
         self._expected = expected
-        self._device = self.parameters[0].device
+        self.device = self.parameters[0].device
         self._rows = speed.records_at_once(self.width, mechanism.multiplicity, expected)
         self._checked = _Checked()
         self._backend: GradientBackend | None = None
@@ -91,7 +91,7 @@ class GradientEngine:
             return
         with secluded(self._noise.callback_stream_seed()), torch.enable_grad():
             trial = with_draws(
-                random_batch(self._records, TRIAL_ROWS, self._device), draws, self._noise
+                random_batch(self._records, TRIAL_ROWS, self.device), draws, self._noise
             )
             check_loss(lambda b: loss(self.models, b), self.parameters, trial)
             if self._backend is None:
@@ -108,7 +108,7 @@ class GradientEngine:
         """
         self.prepare(loss, draws)
         assert self._backend is not None
-        total = ClippedSum(self._mechanism.clip, self.width, self._device, self._units.single)
+        total = ClippedSum(self._mechanism.clip, self.width, self.device, self._units.single)
         losses: list[torch.Tensor] = []
         for batch, owners in self._micro_batches(chosen, draws):
             with secluded(self._noise.callback_stream_seed()):
@@ -126,7 +126,7 @@ class GradientEngine:
             missing = self._rows - len(part)
             part = np.concatenate([part, np.repeat(part[:1], missing)])
             own = np.concatenate([own, np.full(missing, -1)])
-            yield self._dress(make_batch(self._records, part, self._device), draws), own
+            yield self._dress(make_batch(self._records, part, self.device), draws), own
 
     def _dress(self, batch: Batch, draws: Draws) -> Batch:
         many = self._mechanism.multiplicity
@@ -136,13 +136,13 @@ class GradientEngine:
         self, backend: GradientBackend, loss: Loss, batch: Batch
     ) -> tuple[torch.Tensor, torch.Tensor]:
         half = self._speed.precision == "bfloat16"
-        with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=half):
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=half):
             return backend.per_record(loss, batch, self._mechanism.multiplicity)
 
     def _fastest(self, loss: Loss, draws: Draws) -> GradientBackend:
         """The fastest backend of those that get the gradients of random rows right."""
         rows = min(self._rows, 64)
-        trial = self._dress(random_batch(self._records, rows, self._device), draws)
+        trial = self._dress(random_batch(self._records, rows, self.device), draws)
         seconds: dict[GradientBackend, float] = {}
         failures: list[Exception] = []
         for make in _makers(self._speed.backend):
@@ -163,7 +163,7 @@ class GradientEngine:
     def _check_backend(self, backend: GradientBackend, loss: Loss, draws: Draws) -> None:
         """Refuse a backend whose gradients of random records are not those of each alone."""
         many = self._mechanism.multiplicity
-        trial = self._dress(random_batch(self._records, TRIAL_ROWS, self._device), draws)
+        trial = self._dress(random_batch(self._records, TRIAL_ROWS, self.device), draws)
         agreement = Agreement("the loss")
         with exact_arithmetic():
             _, gradients = backend.per_record(loss, trial, many)

@@ -24,7 +24,7 @@ from understudy.errors import PrivacyError, UserError
 from understudy.privacy import chacha
 
 _REFILL_ON_CPU = (2**10, 2**18)
-_REFILL_ELSEWHERE = (2**16, 2**21)
+_REFILL_ELSEWHERE = (2**18, 2**21)
 """Fewest and most blocks drawn at once. An accelerator takes about 4 ms for any number up
 to 2^18 (launches, measured on an H200), so there more is kept ready."""
 

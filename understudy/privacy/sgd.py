@@ -97,8 +97,9 @@ class DPSGDSession:
         engine.prepare(loss, draws or {})
         self._door.begin_step(self.mechanism, self._block_steps(engine))
         with self._door.breaking():
-            chosen = self._door.noise.bernoulli(len(self._units), self.mechanism.rate)
-            result = engine.clipped_sum(loss, draws or {}, np.flatnonzero(chosen.numpy()))
+            rate, device = self.mechanism.rate, engine.device
+            chosen = self._door.noise.bernoulli(len(self._units), rate, device).cpu().numpy()
+            result = engine.clipped_sum(loss, draws or {}, np.flatnonzero(chosen))
         deviation = self.mechanism.sigma * self.mechanism.clip
         noised = self._door.noised(result.total, deviation)
         self._note(result)

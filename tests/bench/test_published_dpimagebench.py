@@ -13,6 +13,8 @@ import pytest
 from understudy.bench.published import Figure, published, sources
 from understudy.bench.published.reading import read_figures, read_sources
 from understudy.errors import UserError
+from understudy.evaluate.protocol import load_protocol
+from understudy.evaluate.utility import Gen2RealAccuracy
 
 ACCURACY = "gen2real accuracy"
 CHOSEN = ", chosen on private validation"
@@ -164,6 +166,18 @@ def test_every_method_is_judged_and_every_protocol_used(figures: tuple[Figure, .
     unsound = {name for name, judged in source.soundness.items() if judged.sound == "no"}
     assert unsound == {"dp-kernel", "gs-wgan", "dp-feta", "dp-lora"}
     assert source.soundness["dp-ntk"].sound == "unclear"
+
+
+def test_logged_classifiers_have_the_names_of_our_own_rows(figures: tuple[Figure, ...]) -> None:
+    variants = {
+        name: {row.variant for row in Gen2RealAccuracy.instances(load_protocol(protocol.ours))}
+        for name, protocol in sources()["dpimagebench"].protocols.items()
+        if protocol.ours is not None
+    }
+    logged = [f for f in figures if f.table == "logs" and f.protocol in variants]
+    assert len(logged) == 53
+    for figure in logged:
+        assert figure.variant.split(";")[0] in variants[figure.protocol], figure
 
 
 def test_a_logged_mean_is_that_of_its_classifiers(figures: tuple[Figure, ...]) -> None:

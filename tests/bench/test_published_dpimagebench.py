@@ -63,16 +63,16 @@ accuracy | dp-gan | mnist | 10 | gen2real accuracy | best of three | 92.7
 fidelity-mnist | pdp-diffusion | mnist | 10 | precision[inception-v3] | | 0.61
 fidelity-fashion-mnist | pe | fashion-mnist | 10 | FID | | 23.1
 fidelity-eurosat | pe | eurosat | 10 | recall[inception-v3] | | 0.69
-fidelity-camelyon | dpdm | camelyon | 10 | FLD[inception-v3] | | -2.71
-fidelity-celeba | dp-gan | celeba | 10 | ImageReward | | -0.69
+fidelity-camelyon | dpdm | camelyon | 10 | FLD on train[inception-v3] | | -2.71
+fidelity-celeba | dp-gan | celeba | 10 | ImageReward | ImageReward-v1.0 | -0.69
 cost | dp-ntk | cifar-10 | | sampling time | | 0.05
 cost | dp-ldm-sd | cifar-10 | | peak memory | | 96.3
 epsilon-accuracy | dp-lora | fashion-mnist | 20 | gen2real accuracy | best of three, sweep over epsilon | 85.2
 epsilon-fid | dp-gan | fashion-mnist | 5 | FID | sweep over epsilon | 41.7
 epsilon-fid | gs-wgan | fashion-mnist | 15 | FID | sweep over epsilon | 94.5
-epsilon-is | dp-ldm | fashion-mnist | 0.2 | inception score | sweep over epsilon | 2.83
+epsilon-is | dp-ldm | fashion-mnist | 0.2 | Inception Score | sweep over epsilon | 2.83
 epsilon-recall | dp-feta | fashion-mnist | 5 | recall[inception-v3] | sweep over epsilon | 0.39
-epsilon-fld | pe | fashion-mnist | 5 | FLD[inception-v3] | sweep over epsilon | 16.8
+epsilon-fld | pe | fashion-mnist | 5 | FLD on train[inception-v3] | sweep over epsilon | 16.8
 size-gan-fid | dp-ntk | cifar-10 | 10 | FID | 14.3 million weights | 436.4
 size-diffusion-fid | dp-ldm | cifar-10 | 10 | FID | 77.4 million weights | 26.0
 pretraining-cifar-10 | gs-wgan | cifar-10 | 10 | gen2real accuracy | best of three, with pre-training | 20.1

@@ -91,7 +91,9 @@ def test_every_kind_says_which_raw_files_it_misses(name, words, monkeypatch, tmp
         load(name)
 
 
-@pytest.mark.parametrize("name", ["cifar-10", "bloodmnist", "tiny-imagenet", "eurosat", "celeba", "camelyon"])
+@pytest.mark.parametrize(
+    "name", ["cifar-10", "bloodmnist", "tiny-imagenet", "eurosat", "celeba", "camelyon"]
+)
 def test_an_empty_folder_is_told_what_it_lacks(name, monkeypatch, tmp_path):
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
     (tmp_path / name).mkdir()

@@ -103,8 +103,8 @@ def _say_shared(name: str, parts: Mapping[str, Records], progress: Progress) -> 
     """Parts stay as published; whoever measures memorisation must know what they share."""
     for (earlier, later), count in shared_between(parts).items():
         progress.say(
-            f"{name}: images of the {later} part that are in the {earlier} part too: {count:,}; parts "
-            "are kept as published (understudy.data.without_shared drops such images)."
+            f"{name}: images of the {later} part that are in the {earlier} part too: {count:,}; "
+            "parts are kept as published (understudy.data.without_shared drops such images)."
         )
 
 

@@ -188,6 +188,19 @@ def test_the_hub_is_next_and_provenance_says_whether_it_is_the_same(
     assert ("differs" if changed else "identical") in dataset.provenance
 
 
+def test_both_labels_of_cifar_100_come_from_the_hub_too(shrunk, monkeypatch):
+    pixels = np.zeros((2, 3, 32, 32), np.uint8)
+    columns = {"fine_label": Column([99, 0]), "coarse_label": Column([19, 4])}
+    part = RawPart(pixels, ["a", "b"], columns)
+    monkeypatch.setattr(catalog_module, "load_hub", lambda *_: {"train": part, "test": part})
+    facts = {"train": catalog_module.PartFacts(2), "test": catalog_module.PartFacts(2)}
+    shrunk("cifar-100", parts=facts).rmdir()
+    dataset = load("cifar-100")
+    assert dataset.part("train").labels.tolist() == [99, 0]
+    assert dataset.schema.attribute("coarse_label").classes[19] == "vehicles_2"
+    assert "not compared byte for byte" in dataset.provenance
+
+
 @pytest.mark.usefixtures("small_mnist")
 def test_a_hub_repository_of_another_shape_is_refused(monkeypatch):
     part = RawPart(np.zeros((3, 1, 28, 28), np.uint8), ["x"] * 3, {"label": Column([0, 1, 2])})

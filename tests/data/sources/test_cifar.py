@@ -81,6 +81,16 @@ def test_fine_labels_are_learnt_and_coarse_ones_kept(shrunk):
     assert by_group.part("train").labels.tolist() == coarse.tolist()
 
 
+def test_declared_classes_may_stand_in_another_order_but_not_be_others(shrunk):
+    folder = shrunk("cifar-10", parts=PARTS)
+    save(folder / "cifar-10-binary.tar.gz", packed(FILES))
+    names = load("cifar-10").schema.classes
+    turned = load("cifar-10", classes=names[::-1])
+    assert turned.part("train").labels.tolist() == (9 - LABELS[:20]).tolist()
+    with refused("'airplane'", "declared classes"):
+        load("cifar-10", classes=names[1:])
+
+
 @pytest.mark.parametrize("python", ["cifar-10-python.tar.gz", "cifar-10-batches-py/data_batch_1"])
 def test_the_pickled_version_is_never_opened(shrunk, python):
     folder = shrunk("cifar-10", parts=PARTS)

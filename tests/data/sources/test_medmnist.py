@@ -17,7 +17,7 @@ from ..samples import refused, save
 
 SHARED = os.environ.get(DATA_VARIABLE)
 COUNTS = {"train": 6, "val": 3, "test": 4}
-PARTS = {"train": PartFacts(6), "validation": PartFacts(3), "test": PartFacts(4)}
+PARTS = {"train": PartFacts(6), "test": PartFacts(4), "validation": PartFacts(3)}
 RNG = np.random.default_rng(0)
 
 
@@ -58,7 +58,7 @@ def test_grey_and_colour(shrunk, name, channels, classes):
     folder = shrunk(name, parts=PARTS)
     save(folder / f"{name}.npz", npz(written(found)))
     dataset = load(name)
-    assert list(dataset.parts) == ["train", "validation", "test"]
+    assert list(dataset.parts) == ["train", "test", "validation"]
     for part, key in (("train", "train"), ("validation", "val"), ("test", "test")):
         own = found[f"{key}_images"]
         shown = own[:, None] if channels == 1 else own.transpose(0, 3, 1, 2)

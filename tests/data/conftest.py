@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from understudy.data import catalog as catalog_module
+from understudy.data.catalog import DATA_VARIABLE, catalog_entry
 
 from .samples import encoded, picture, save
 
@@ -18,3 +23,21 @@ def class_folder(tmp_path: Path) -> Path:
     save(tmp_path / "pets" / ".DS_Store", b"litter")
     save(tmp_path / "pets" / "cat" / "Thumbs.db", b"litter")
     return tmp_path / "pets"
+
+
+@pytest.fixture
+def shrunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Changes what the catalog says of one dataset, so that a handful of images is all of it.
+
+    Returns the folder to write its raw files into.
+    """
+
+    def shrink(name: str, **facts: object) -> Path:
+        entry = replace(catalog_entry(name), **facts)
+        monkeypatch.setattr(catalog_module, "catalog", lambda: {name: entry})
+        monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    return shrink

@@ -13,6 +13,7 @@ from understudy.data.catalog import DATA_VARIABLE, catalog, catalog_entry
 from understudy.data.load import load
 from understudy.data.sources import hub
 from understudy.data.sources.raw import Column, RawPart
+from understudy.data.sources.registry import reader_of
 from understudy.errors import UserError
 
 from .samples import refused
@@ -37,15 +38,67 @@ def offline(monkeypatch):
 
 
 def test_every_entry_states_what_a_card_needs():
-    assert set(catalog()) == {"digits", "portraits", "mnist", "fashion-mnist"}
+    assert {"digits", "portraits", "mnist", "cifar-10", "celeba", "camelyon"} <= set(catalog())
     for entry in catalog().values():
         assert entry.public
         assert entry.licence
         assert entry.provenance
-        assert set(entry.parts) == {"train", "test"}
+        assert {"train", "test"} <= set(entry.parts)
     for name in RAW:
         assert set(catalog()[name].md5) == set(FILES)
         assert len(catalog()[name].classes) == 10
+
+
+@pytest.mark.parametrize("entry", catalog().values(), ids=lambda entry: entry.name)
+def test_the_facts_of_an_entry_agree_with_each_other(entry):
+    for known in entry.parts.values():
+        assert not known.per_class or sum(known.per_class) == known.count
+        assert not (known.per_class and entry.classes) or len(known.per_class) == len(entry.classes)
+    for classes in (entry.classes, *entry.others.values()):
+        assert len(set(classes)) == len(classes)
+        assert all(isinstance(name, str) for name in classes)
+    assert entry.label not in entry.others
+    assert all(len(digest) == 32 for digest in entry.md5.values())
+    if entry.kind != "built-in":
+        assert callable(reader_of(entry.kind))
+        assert entry.files
+        assert entry.homepage
+
+
+def test_a_kind_that_nobody_reads_is_named():
+    with refused("'cifer'", "did you mean cifar"):
+        reader_of("cifer")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("cifar-10", ("cifar-10-binary.tar.gz", "understudy[hub]")),
+        ("pneumoniamnist", ("pneumoniamnist.npz", "https://medmnist.com")),
+        ("tiny-imagenet", ("tiny-imagenet-200.zip", "cs231n")),
+        ("eurosat", ("EuroSAT.zip", "github.com/phelber")),
+        ("celeba", ("img_align_celeba.zip", "list_attr_celeba.txt", "mmlab")),
+        ("camelyon", ("metadata.csv", "patches", "wilds")),
+    ],
+)
+@pytest.mark.usefixtures("offline")
+def test_every_kind_says_which_raw_files_it_misses(name, words, monkeypatch, tmp_path):
+    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
+    with refused(name, *words, str(tmp_path / name)):
+        load(name)
+    monkeypatch.delenv(DATA_VARIABLE)
+    with refused(name, *words, f"${DATA_VARIABLE}/{name}/", "is not set"):
+        load(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["cifar-10", "bloodmnist", "tiny-imagenet", "eurosat", "celeba", "camelyon"]
+)
+def test_an_empty_folder_is_told_what_it_lacks(name, monkeypatch, tmp_path):
+    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
+    (tmp_path / name).mkdir()
+    with refused(str(tmp_path / name), "lacks", catalog_entry(name).files):
+        load(name)
 
 
 def test_unknown_names_get_the_nearest():
@@ -135,6 +188,19 @@ def test_the_hub_is_next_and_provenance_says_whether_it_is_the_same(
     assert ("differs" if changed else "identical") in dataset.provenance
 
 
+def test_both_labels_of_cifar_100_come_from_the_hub_too(shrunk, monkeypatch):
+    pixels = np.zeros((2, 3, 32, 32), np.uint8)
+    columns = {"fine_label": Column([99, 0]), "coarse_label": Column([19, 4])}
+    part = RawPart(pixels, ["a", "b"], columns)
+    monkeypatch.setattr(catalog_module, "load_hub", lambda *_: {"train": part, "test": part})
+    facts = {"train": catalog_module.PartFacts(2), "test": catalog_module.PartFacts(2)}
+    shrunk("cifar-100", parts=facts).rmdir()
+    dataset = load("cifar-100")
+    assert dataset.part("train").labels.tolist() == [99, 0]
+    assert dataset.schema.attribute("coarse_label").classes[19] == "vehicles_2"
+    assert "not compared byte for byte" in dataset.provenance
+
+
 @pytest.mark.usefixtures("small_mnist")
 def test_a_hub_repository_of_another_shape_is_refused(monkeypatch):
     part = RawPart(np.zeros((3, 1, 28, 28), np.uint8), ["x"] * 3, {"label": Column([0, 1, 2])})
@@ -159,9 +225,11 @@ def test_the_hub_route_asks_for_the_right_repository(monkeypatch):
     assert asked == ["ylecun/mnist", "zalando-datasets/fashion_mnist"]
 
 
-def test_units_of_a_catalog_set_are_unknown():
+def test_units_of_a_catalog_set_are_known_or_refused():
     with refused("digits", "--unit"):
         load("digits", unit="writer")
+    with refused("celeba", "--unit identity", "'person'"):
+        load("celeba", unit="person")
 
 
 def test_built_in_sets_take_label_and_size():

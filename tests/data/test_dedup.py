@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from understudy.data.dedup import deduplicate
+from understudy.data.dedup import deduplicate, shared_between, without_shared
 from understudy.data.records import Records, concatenate
 
 from .samples import make_records
@@ -67,3 +67,22 @@ def test_soft_labels_count_as_annotations():
     assert deduplicate(same).dropped == 1
     soft = np.array([[0.2, 0.8], [0.3, 0.7]])
     assert deduplicate(replace(same, attributes={**same.attributes, "tone": soft})).dropped == 0
+
+
+def test_parts_that_share_images_are_found_whatever_the_attributes_say():
+    train, test = make_records(6, seed=1), make_records(4, seed=2)
+    train.features[5] = test.features[3]
+    train.features[1] = test.features[3]
+    parts = {"train": train, "test": test, "validation": make_records(3, seed=3)}
+    assert shared_between(parts) == {("train", "test"): 1}
+    distinct = without_shared(parts)
+    assert len(distinct["train"]) == 6, "the first part stays as it is"
+    assert (distinct["test"].features == test.features[:3]).all()
+    assert distinct["validation"] is parts["validation"]
+    assert shared_between(distinct) == {}
+
+
+def test_parts_that_share_nothing_are_left_alone():
+    parts = {"train": make_records(5, seed=1), "test": make_records(5, seed=2)}
+    assert shared_between(parts) == {}
+    assert without_shared(parts) == parts

@@ -98,7 +98,7 @@ def test_size_and_channels_reach_every_image(class_folder):
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("mnits", ("'mnits'", "did you mean mnist?")),
+        ("mnits", ("'mnits'", "did you mean mnist")),
         ("no/such/folder", ("no/such/folder", "does not exist")),
         ("gone.parquet", ("gone.parquet", "does not exist")),
     ],

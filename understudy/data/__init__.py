@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from understudy.data.catalog import Entry, catalog_entry
-    from understudy.data.dedup import Deduplicated, deduplicate
+    from understudy.data.dedup import Deduplicated, deduplicate, shared_between, without_shared
     from understudy.data.digits import digit_parts
     from understudy.data.load import Dataset
     from understudy.data.portraits import portrait_parts
@@ -34,12 +34,14 @@ __all__ = [
     "keyed_split",
     "portrait_parts",
     "shard_of",
+    "shared_between",
     "stratified_split",
+    "without_shared",
 ]
 
 _HOMES = {
     "catalog": ("Entry", "catalog_entry"),
-    "dedup": ("Deduplicated", "deduplicate"),
+    "dedup": ("Deduplicated", "deduplicate", "shared_between", "without_shared"),
     "digits": ("digit_parts",),
     "load": ("Dataset",),
     "portraits": ("portrait_parts",),

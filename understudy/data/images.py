@@ -120,18 +120,28 @@ def to_array(image: Image.Image) -> Array:
 
 
 class ImageStack:
-    """Decodes image after image into one array, and refuses the first that does not fit."""
+    """Decodes image after image into one array, and refuses the first that does not fit.
 
-    def __init__(self, count: int, reading: Reading) -> None:
+    stored: (width, height) that every picture must have before it is fitted.
+    """
+
+    def __init__(self, count: int, reading: Reading, stored: tuple[int, int] | None = None) -> None:
         self._reading = reading
+        self._stored = stored
         self._count = count
         self._filled = 0
         self._pixels: Array | None = None
         self._first = ""
         self._turned: str | None = None
 
-    def add(self, data: bytes, name: str) -> None:
+    def add(self, data: bytes, name: str, at: int | None = None) -> None:
+        """The next image, or the one at this position; each position is to be filled once."""
         image, turned = _decode(data, name, PIXEL_LIMIT)
+        if self._stored is not None and image.size != self._stored:
+            raise UserError(
+                f"{name} is {image.width}x{image.height} pixels, but the published files are "
+                f"{self._stored[0]}x{self._stored[1]}; put the original back."
+            )
         if turned and self._turned is None:
             self._turned = name
         pixels = to_array(fit(image, self._reading))
@@ -139,7 +149,7 @@ class ImageStack:
             self._pixels = np.empty((self._count, *pixels.shape), np.uint8)
             self._first = name
         self._check_fits(pixels.shape, name)
-        self._pixels[self._filled] = pixels
+        self._pixels[self._filled if at is None else at] = pixels
         self._filled += 1
 
     def finish(self) -> Array:

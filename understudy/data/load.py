@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from understudy.data.catalog import catalog, load_catalog
+from understudy.data.dedup import shared_between
 from understudy.data.images import Reading
 from understudy.data.records import Records
 from understudy.data.schema import Schema
@@ -85,6 +86,7 @@ def load(
     if isinstance(source, str) and source in catalog():
         found = load_catalog(source, reading, roles)
         entry = found.entry
+        _say_shared(entry.name, found.parts, reading.progress)
         return Dataset(
             entry.name, found.parts, entry.public, found.provenance, entry.licence, entry.split
         )
@@ -95,6 +97,15 @@ def load(
         raw, name, provenance = _load_path(path, reading), path.name, path.name
     split = None if set(raw) == {"all"} else "the parts given by the source"
     return Dataset(name, assemble(raw, roles, text), False, provenance, split=split)
+
+
+def _say_shared(name: str, parts: Mapping[str, Records], progress: Progress) -> None:
+    """Parts stay as published; whoever measures memorisation must know what they share."""
+    for (earlier, later), count in shared_between(parts).items():
+        progress.say(
+            f"{name}: images of the {later} part that are in the {earlier} part too: {count:,}; "
+            "parts are kept as published (understudy.data.without_shared drops such images)."
+        )
 
 
 def _existing(source: str) -> Path:

@@ -10,7 +10,7 @@ import numpy as np
 
 from understudy.data.records import Array, Images, Records
 from understudy.data.schema import Attribute, Schema
-from understudy.data.sources.raw import Column, RawPart
+from understudy.data.sources.raw import Column, RawPart, Value
 from understudy.errors import UserError, did_you_mean
 
 MOST_CLASSES = 1000
@@ -72,12 +72,20 @@ def _shared_columns(raw: Mapping[str, RawPart]) -> tuple[dict[str, Column], dict
         elif len({piece.classes for piece in present}) > 1:
             left_out[name] = "has other class names in one part than in another"
         else:
-            values = [value for piece in present for value in piece.values]
-            columns[name] = Column(values, present[0].classes)
+            columns[name] = Column(_joined(present), present[0].classes)
     return columns, left_out
 
 
+def _joined(pieces: Sequence[Column]) -> Sequence[Value] | Array:
+    arrays = [piece.values for piece in pieces if isinstance(piece.values, np.ndarray)]
+    if len(arrays) == len(pieces):
+        return np.concatenate(arrays)
+    return [value for piece in pieces for value in piece.values]
+
+
 def _why_not_an_attribute(column: Column, names: Sequence[str]) -> str | None:
+    if isinstance(column.values, np.ndarray):
+        return None
     if None in column.values:
         return f"has no value for {names[list(column.values).index(None)]}"
     if column.classes is None and len(set(column.values)) > MOST_CLASSES:
@@ -158,9 +166,11 @@ def _records(part: RawPart, schema: Schema, units: Array | None) -> Records:
 
 
 def _codes(column: Column, attribute: Attribute) -> Array:
+    if isinstance(column.values, np.ndarray) and column.classes == attribute.classes:
+        return column.values.astype(np.int64)
     code_of = {name: code for code, name in enumerate(attribute.classes)}
     codes = np.empty(len(column.values), np.int64)
-    for i, value in enumerate(column.values):
+    for i, value in enumerate(_spelled_out(column)):
         name = _spelled(value, column)
         if name not in code_of:
             raise UserError(
@@ -169,6 +179,10 @@ def _codes(column: Column, attribute: Attribute) -> Array:
             )
         codes[i] = code_of[name]
     return codes
+
+
+def _spelled_out(column: Column) -> Sequence[Value]:
+    return column.values.tolist() if isinstance(column.values, np.ndarray) else column.values
 
 
 def _spelled(value: str | int | None, column: Column) -> str:

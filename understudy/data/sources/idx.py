@@ -13,8 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from understudy.data.images import Reading, fit_pixels
+from understudy.data.published import digests
 from understudy.data.records import Array
 from understudy.data.sources.raw import Column, RawPart
+from understudy.data.sources.registry import Request
 from understudy.errors import UserError
 
 STANDARD_PARTS: Mapping[str, tuple[str, str]] = {
@@ -87,6 +89,32 @@ def load_idx_folder(folder: Path, reading: Reading) -> dict[str, RawPart]:
         elif images is not None or labels is not None:
             missing = label_name if images is not None else image_name
             raise UserError(f"{folder} lacks {missing} (or {missing}.gz); put it beside the rest.")
+    return parts
+
+
+def read_published_idx(request: Request) -> dict[str, RawPart]:
+    """A catalog dataset of this format, whose pixels and labels must be the published ones."""
+    entry, folder = request.entry, request.folder
+    wanted = [name for part in entry.parts for name in STANDARD_PARTS[part]]
+    missing = [f"{name}.gz" for name in wanted if find_idx(folder, name) is None]
+    if missing:
+        raise UserError(f"{folder} lacks {', '.join(missing)}; {entry.where_from}.")
+    parts: dict[str, RawPart] = {}
+    for part, known in entry.parts.items():
+        images, labels = (find_idx(folder, name) for name in STANDARD_PARTS[part])
+        assert images is not None
+        assert labels is not None
+        as_stored = Reading(progress=request.reading.progress)
+        parts[part] = load_idx_pair(images, labels, as_stored, entry.classes)
+        found = digests(parts[part], "label")
+        for path, own, published in zip(
+            (images, labels), found, (known.pixels, known.labels), strict=True
+        ):
+            if own != published:
+                raise UserError(
+                    f"{path} is not the published file of {entry.name}; {entry.where_from}, or "
+                    "load it under another name by its folder."
+                )
     return parts
 
 

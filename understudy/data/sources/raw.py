@@ -29,9 +29,11 @@ class Column:
 
     classes: the names that the source itself declares (a `ClassLabel`); `values` are then
         codes into them. `None`: classes are whatever values occur.
+    values: may be an array of codes where classes are declared: large sets with many
+        attributes are then not spelled out value by value.
     """
 
-    values: Sequence[Value]
+    values: Sequence[Value] | Array
     classes: tuple[str, ...] | None = None
 
 

@@ -227,6 +227,19 @@ def test_a_best_classifier_chosen_on_test_is_named_so() -> None:
     )
 
 
+def test_one_figure_has_one_row(quick: Protocol) -> None:
+    from understudy.evaluate.utility import Gen2RealAccuracy
+
+    protocol = quick.changed({"selection": "test", "summaries": ["best", "best-on-test"]})
+    assert [metric.variant for metric in Gen2RealAccuracy.instances(protocol)] == [
+        "mlp, chosen on test",
+        "mlp",
+        "best of mlp, chosen on test",
+        "best of mlp",
+        "best of mlp, chosen on test; epochs by held-out",
+    ]
+
+
 def test_the_table_ends_with_the_warning(peeking: Evaluation) -> None:
     assert peeking.benchmark_only
     assert (

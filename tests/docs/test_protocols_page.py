@@ -55,6 +55,19 @@ def test_the_evidence_is_of_a_committed_tree_and_of_paired_trainings(figure: Mod
     assert {row["kind"] for row in evidence["result"]["differences"]} == set(figure.KINDS)
 
 
+def test_what_the_page_says_in_words_is_what_was_measured() -> None:
+    """On mnist knowledge, on digits luck; a new measurement that differs needs new words."""
+    result = json.loads(EVIDENCE.read_text())["result"]
+    points = {(d["dataset"], d["epsilon"], d["kind"]): d["points"] for d in result["differences"]}
+    for epsilon in (1.0, 10.0):
+        on_test, honest = (
+            {data: points[data, epsilon, kind] for data in ("mnist", "digits")}
+            for kind in ("epoch on test", "epoch on validation")
+        )
+        assert honest["mnist"] > 0.8 * on_test["mnist"] > 0.8
+        assert honest["digits"] < 0.5 * on_test["digits"]
+
+
 def made_up(seed: int, better: float) -> list[dict[str, object]]:
     """Two classifiers: held-out records prefer `a`, the test set prefers `b`."""
     accuracy = {

@@ -244,7 +244,8 @@ def _column_order(column: Column, ours: Collection[str]) -> tuple[object, ...]:
     """By budget, our protocols first."""
     epsilon = column.epsilon if column.epsilon is not None else float("inf")
     theirs = column.protocol_id not in ours
-    return (epsilon, theirs, column.protocol, column.protocol_id, column.variant)
+    stamped = column.stamp is not None
+    return (epsilon, theirs, stamped, column.protocol, column.protocol_id, column.variant)
 
 
 def order(line: Line) -> tuple[object, ...]:

@@ -52,6 +52,9 @@ def _split(
     portion: list[Column] = []
     for _, group in itertools.groupby(block.columns, key=lambda column: column.epsilon):
         same = list(group)
+        if portion and _total(widths, [*portion, *same]) > room:
+            yield portion
+            portion = []
         for part in [same] if _total(widths, [*portion, *same]) <= room else [[c] for c in same]:
             if portion and _total(widths, [*portion, *part]) > room:
                 yield portion

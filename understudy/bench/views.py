@@ -14,14 +14,20 @@ Files, other databases, extensions and the settings of the engine are out of a q
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from understudy.bench.spreadsheet import csv_cell
 from understudy.bench.store import Store, StoredFile
 from understudy.errors import UserError
+from understudy.run.listing import aligned
 
 if TYPE_CHECKING:
     import duckdb
@@ -60,6 +66,48 @@ class Answer:
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
+
+
+def answer_text(answer: Answer) -> str:
+    """Aligned columns; nothing found still shows the headings."""
+    rows = [tuple(_word(value) for value in row) for row in answer.rows]
+    count = "1 row" if len(rows) == 1 else f"{len(rows)} rows"
+    return "\n".join([*aligned(answer.columns, rows), count])
+
+
+def answer_csv(answer: Answer) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([csv_cell(name) for name in answer.columns])
+    writer.writerows([[csv_cell(_plain(value)) for value in row] for row in answer.rows])
+    return text.getvalue()
+
+
+def answer_json(answer: Answer) -> dict[str, Any]:
+    """Rows as lists, because two columns may have one name."""
+    return {
+        "columns": list(answer.columns),
+        "rows": [[_plain(value) for value in row] for row in answer.rows],
+    }
+
+
+def _word(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.6g}" if isinstance(value, float) else str(value).replace("\n", " ")
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON can say: what it has no word for is written as words."""
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 def ask(store: Store, query: str, *, trusted_only: bool = False) -> Answer:

@@ -36,7 +36,7 @@ def test_seeds_are_paired(tmp_path: Path) -> None:
     assert found.interval.value == pytest.approx(0.02)
     assert found.interval.low == pytest.approx(0.02 - half, rel=1e-4)
     assert found.interval.high == pytest.approx(0.02 + half, rel=1e-4)
-    assert (found.a, found.b, found.pairs) == (pytest.approx(0.8), pytest.approx(0.82), 3)
+    assert [found.a, found.b, found.pairs] == pytest.approx([0.8, 0.82, 3])
     assert found.verdict == "within noise"
 
 

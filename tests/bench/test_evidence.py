@@ -27,6 +27,8 @@ from understudy.bench.schema import check
 from understudy.bench.seal import seal_holds
 from understudy.bench.store import read_store
 from understudy.errors import UserError
+from understudy.privacy.chained_file import ChainedFile
+from understudy.privacy.state import write_durably
 
 
 def measure(folder: Path, name: str = "speed", **changes: Any) -> Path:
@@ -173,9 +175,9 @@ def _die_at(folder: Path, name: str, before: bool) -> None:
         return wrapped
 
     if name == "append":
-        index_module.ChainedFile._write = deadly(index_module.ChainedFile._write)  # type: ignore[method-assign]
+        ChainedFile._write = deadly(ChainedFile._write)  # type: ignore[method-assign]
     elif name == "stage":
-        index_module.write_durably = deadly(index_module.write_durably)
+        vars(index_module)["write_durably"] = deadly(write_durably)
     else:
         Path.rename = deadly(Path.rename)  # type: ignore[method-assign]
     measure(folder, "killed")

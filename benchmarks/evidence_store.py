@@ -9,6 +9,7 @@ a temporary folder; each is as large as a real one, and written as a real one is
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import random
 import statistics
@@ -39,6 +40,9 @@ PROMISED = 3.0
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, default=EVIDENCE, help="the folder of evidence")
+    out = parser.parse_args().out
     provenance = Provenance.read(REPOSITORY)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "evidence"
@@ -52,7 +56,7 @@ def main() -> None:
         ]
     medians = {"table": _median(tables), "sql": _median(answers)}
     write_measurement(
-        EVIDENCE,
+        out,
         "evidence_store",
         provenance=provenance,
         command="python benchmarks/evidence_store.py",

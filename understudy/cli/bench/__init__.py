@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import typer
 
-from understudy.cli.bench import new_method
+from understudy.cli.bench import compare, new_method, sql, table
 
 app = typer.Typer(help="Run suites of methods and datasets, and compare what came out.")
+app.command("table")(table.command)
+app.command("compare")(compare.command)
+app.command("sql")(sql.command)
 app.command("new-method")(new_method.command)
 
 

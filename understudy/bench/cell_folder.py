@@ -23,6 +23,12 @@ PHASES: tuple[Phase, ...] = ("fit", "sample", "evaluate")
 SHORT = 16
 """Digits of a key that name a folder."""
 
+PACKED = "packed.json"
+"""In a run folder: its plan was given to another machine."""
+
+AWAY_RECORD = "away.json"
+"""Beside samples that another machine made: what that took, there."""
+
 
 class BusyError(Exception):
     """Another process works in this folder."""
@@ -88,8 +94,15 @@ class CellFolder:
     def write_failure(self, failure: Failure) -> None:
         room = RunFolder(self.path / "failures")
         room.path.mkdir(exist_ok=True, mode=0o700)
-        number = len(self._failures(failure.phase, failure.key))
-        room.write_json(f"{failure.phase}-{failure.key[:SHORT]}-{number:04d}.json", asdict(failure))
+        number = len(self._failures(failure.phase, failure.key, "json*"))
+        name = f"{failure.phase}-{failure.key[:SHORT]}-{number:04d}.json"
+        room.write_json(name, asdict(failure))
+
+    def set_failures_aside(self, keys: Keys) -> None:
+        """It is tried again: earlier failures are kept, and no longer say how it stands."""
+        for phase in PHASES:
+            for path in self._failures(phase, getattr(keys, phase)):
+                path.rename(path.with_suffix(".json-tried-again"))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -119,5 +132,5 @@ class CellFolder:
             return RunFolder(self.path)
         return self.sampled(keys) if phase == "sample" else self.evaluated(keys)
 
-    def _failures(self, phase: str, key: str) -> list[Path]:
-        return sorted((self.path / "failures").glob(f"{phase}-{key[:SHORT]}-*.json"))
+    def _failures(self, phase: str, key: str, ending: str = "json") -> list[Path]:
+        return sorted((self.path / "failures").glob(f"{phase}-{key[:SHORT]}-*.{ending}"))

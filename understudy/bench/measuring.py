@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,10 @@ class Measured:
 
 
 @contextmanager
-def measured(provenance: Provenance) -> Iterator[Measured]:
-    """Measure the peak memory of this process while the body runs."""
-    found = Measured(provenance)
+def measured(provenance: Provenance, device: str) -> Iterator[Measured]:
+    """Measure the peak memory of this process while the body runs on `device`."""
+    used = {**provenance.hardware, "device": device}
+    found = Measured(replace(provenance, hardware=used))
     _forget_peak()
     yield found
     found.peak_gigabytes = peak_gigabytes()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.bench.cell import Cell
-from understudy.bench.cell_folder import CellFolder, Failure, Phase
+from understudy.bench.cell_folder import AWAY_RECORD, PACKED, CellFolder, Failure, Phase
 from understudy.bench.evidence import PhaseEvidence, Provenance, RunEvidence, write_run_evidence
 from understudy.bench.index import EvidenceIndex
 from understudy.bench.keys import Keys
@@ -22,6 +22,7 @@ from understudy.bench.lookup import Lookup
 from understudy.bench.measuring import measured
 from understudy.bench.shareable import dataset_name
 from understudy.bench.source_version import Source
+from understudy.errors import UserError
 from understudy.methods.config import config_to_json
 from understudy.progress import Progress
 from understudy.run.config import RunConfig
@@ -47,6 +48,12 @@ class Work:
         return Provenance.read()
 
     @cached_property
+    def device(self) -> str:
+        from understudy.run.context import choose_device
+
+        return str(choose_device(self.cell.device))
+
+    @cached_property
     def config(self) -> RunConfig:
         return self.cell.run_config()
 
@@ -60,9 +67,14 @@ def fit_cell(work: Work) -> None:
     from understudy.run.fit import begin, check_same_facts, fit, noise_of
 
     folder, noise = work.folder.run, noise_of(work.config)
-    with _phase(work, "fit", work.folder.path) as todo:
+    with _phase(work, "fit", work.folder.path, work.device) as todo:
         if not todo:
             return
+        if (folder.path / PACKED).exists():
+            raise UserError(
+                f"{work.cell.title} was packed for another machine; its plan is single-use, so "
+                "bring the result home with understudy bench collect."
+            )
         require_own_book(work.config, folder, work.home)
         if not folder.path.exists():
             plain = replace(work.prepared, config=replace(work.config, samples=None))
@@ -78,7 +90,7 @@ def sample_cell(work: Work) -> None:
     from understudy.run.fitting import sample
 
     kept = work.folder.sampled(work.keys)
-    with _phase(work, "sample", kept.path) as todo:
+    with _phase(work, "sample", kept.path, "cpu") as todo:
         if not todo:
             return
         count = sample_count(work.prepared)
@@ -94,14 +106,14 @@ def evaluate_cell(work: Work) -> None:
     from understudy.run.evaluate import measure
 
     kept = work.folder.evaluated(work.keys)
-    with _phase(work, "evaluate", kept.path) as todo:
+    with _phase(work, "evaluate", kept.path, work.device) as todo:
         if not todo:
             return
         result = measure(
             work.folder.sampled(work.keys).load_samples(),
             work.prepared,
             load_protocol(work.cell.protocol),
-            device=None if work.cell.device == "auto" else work.cell.device,
+            device=work.device,
             progress=work.progress,
         )
         result.write(kept.path)
@@ -175,18 +187,23 @@ def evidence_config(cell: Cell) -> dict[str, Any]:
 
 
 @contextmanager
-def _phase(work: Work, phase: Phase, room: Path) -> Iterator[bool]:
-    """Whether there is anything to do; if so, time it and keep the record, last of all."""
+def _phase(work: Work, phase: Phase, room: Path, device: str) -> Iterator[bool]:
+    """Whether there is anything to do; if so, time it and keep the record, last of all.
+
+    What another machine did of it keeps that machine's record.
+    """
     if work.folder.record(phase, work.keys) is not None:
         yield False
         return
     room.mkdir(parents=True, exist_ok=True, mode=0o700)
     timed = RunFolder(room)
-    with measured(work.provenance) as found, timed.timed(phase):
+    with measured(work.provenance, device) as found, timed.timed(phase):
         yield True
-    work.folder.write_record(
-        phase, work.keys, found.to_json(getattr(work.keys, phase), timed.times()[phase])
-    )
+    if (room / AWAY_RECORD).exists():
+        done = timed.read_json(AWAY_RECORD)
+    else:
+        done = found.to_json(getattr(work.keys, phase), timed.times()[phase])
+    work.folder.write_record(phase, work.keys, done)
 
 
 def _phase_evidence(found: Mapping[str, Any]) -> PhaseEvidence:

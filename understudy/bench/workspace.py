@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.bench.cell import Cell
-from understudy.bench.cell_folder import PHASES, SHORT, CellFolder, Failure, Phase
+from understudy.bench.cell_folder import PACKED, PHASES, SHORT, CellFolder, Failure, Phase
 from understudy.bench.evidence import RunEvidence
 from understudy.bench.index import EvidenceIndex
 from understudy.bench.keys import Keys, phase_keys
@@ -22,9 +22,6 @@ from understudy.bench.phases import is_recorded
 from understudy.bench.provenance import Provenance
 from understudy.bench.shareable import dataset_name
 from understudy.bench.source_version import Source, SourceVersions
-
-PACKED = "packed.json"
-"""In a run folder: its plan was given to another machine."""
 
 
 class State(StrEnum):

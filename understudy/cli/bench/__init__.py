@@ -1,0 +1,20 @@
+"""`understudy bench`: suites of runs, their evidence, and tables of it."""
+
+from __future__ import annotations
+
+import typer
+
+from understudy.cli.bench import collect, pack, run, status
+
+app = typer.Typer(help="Run suites of methods and datasets, and compare what came out.")
+app.command("run")(run.command)
+app.command("status")(status.command)
+app.command("pack")(pack.command)
+app.command("collect")(collect.command)
+
+
+@app.callback(invoke_without_command=True)
+def _help(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(2)

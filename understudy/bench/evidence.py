@@ -6,6 +6,7 @@ of its folder, never overwritten.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -16,12 +17,13 @@ from typing import Any, Literal
 from understudy.bench.index import EvidenceIndex, NewFile
 from understudy.bench.provenance import Provenance
 from understudy.bench.schema import check, evidence_schema
-from understudy.bench.seal import plain_json, seal_of, sealed_bytes
+from understudy.bench.seal import digest, plain_json, seal_of, sealed_bytes
 from understudy.bench.shareable import hide_places
 from understudy.errors import UserError
 from understudy.release.leaks import machine_paths
 
 FORMAT = "understudy-evidence/2"
+_NOT_OF_THE_METHOD = frozenset({"seed", "device", "protocol", "preset", "changes", "limit"})
 
 __all__ = [
     "FORMAT",
@@ -114,8 +116,19 @@ class RunEvidence:
                 "hash": self.data_hash,
             },
             "phases": {name: phase.to_json() for name, phase in self.phases.items()},
-            "claim": self.claim,
+            "digests": self._digests(),
+            "claim": None if self.claim is None else _finite_claim(self.claim),
             "metrics": None if self.metrics is None else _without_places(self.metrics),
+        }
+
+    def _digests(self) -> dict[str, str | None]:
+        """Equal `configuration`: runs that differ in nothing but the seed and the machine.
+        Equal `protocol`: figures that may stand in one column.
+        """
+        same = {name: held for name, held in self.config.items() if name not in _NOT_OF_THE_METHOD}
+        return {
+            "configuration": digest(plain_json({**same, "limit": self.limit})),
+            "protocol": None if self.metrics is None else digest(self.metrics["protocol"]),
         }
 
 
@@ -135,7 +148,7 @@ def write_all_evidence(folder: Path, evidences: Sequence[RunEvidence]) -> tuple[
             names.append(evidence.name(known))
             known.add(names[-1])
         return [
-            (name, sealed_bytes({**content, "name": name}))
+            NewFile(name, "run", sealed_bytes({**content, "name": name}))
             for name, content in zip(names, contents, strict=True)
         ]
 
@@ -171,7 +184,9 @@ def write_measurement(
         },
         name,
     )
-    return EvidenceIndex(folder).add(lambda _: [(name, sealed_bytes(content))])[0]
+    return EvidenceIndex(folder).add(
+        lambda _: [NewFile(name, "measurement", sealed_bytes(content))]
+    )[0]
 
 
 def check_content(content: Mapping[str, Any], where: str) -> None:
@@ -186,6 +201,13 @@ def _checked(content: Mapping[str, Any], name: str) -> dict[str, Any]:
     plain: dict[str, Any] = plain_json({**content, "name": name})
     check_content({**plain, "seal": seal_of(plain)}, f"evidence {name}")
     return plain
+
+
+def _finite_claim(claim: Mapping[str, Any]) -> dict[str, Any]:
+    """No bound at all is null here, so that the field holds numbers only."""
+    epsilon = claim.get("epsilon")
+    unbounded = epsilon == "infinity" or (isinstance(epsilon, float) and math.isinf(epsilon))
+    return {**claim, "epsilon": None if unbounded else epsilon}
 
 
 def _without_places(metrics: Mapping[str, Any]) -> dict[str, Any]:

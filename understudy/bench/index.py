@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from understudy.errors import UserError
@@ -28,8 +29,22 @@ FILE = "index.jsonl"
 SUFFIX = ".json"
 _STAGED_SUFFIX = ".json.new"
 
-NewFile = tuple[str, bytes]
-"""The name of a file, without `.json`, and its content."""
+
+@dataclass(frozen=True)
+class NewFile:
+    """A file to be: its name without `.json`, the kind of evidence, and the content."""
+
+    name: str
+    kind: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What the index says of a file."""
+
+    kind: str
+    sha256: str
 
 
 class EvidenceIndex:
@@ -39,8 +54,8 @@ class EvidenceIndex:
         self._folder = folder
         self._file = ChainedFile(folder / FILE, "evidence index")
 
-    def listed(self) -> dict[str, str]:
-        """The digest of each file by name; where a name was written again, the last one."""
+    def listed(self) -> dict[str, Listed]:
+        """Every file by name, in the order of writing; of a name written again, the last."""
         return _latest(self._file.read())
 
     def add(self, fill: Callable[[frozenset[str]], Sequence[NewFile]]) -> tuple[Path, ...]:
@@ -56,11 +71,14 @@ class EvidenceIndex:
             listed = _latest(entries)
             self._settle(listed)
             new = fill(frozenset(listed) | self._present())
-            names.extend(name for name, _ in new)
+            names.extend(file.name for file in new)
             return self._stage(new)
 
         self._file.append(decide)
-        return tuple(self._place(name) for name in names)
+        for name in names:
+            self._place(name)
+        sync_folder(self._folder)
+        return tuple(self.path(name) for name in names)
 
     def path(self, name: str) -> Path:
         return self._folder / f"{name}{SUFFIX}"
@@ -69,37 +87,37 @@ class EvidenceIndex:
         return self._folder / f".{name}{_STAGED_SUFFIX}"
 
     def _stage(self, new: Sequence[NewFile]) -> list[Addition]:
-        for name, _ in new:
-            if self.path(name).exists():
+        for file in new:
+            if self.path(file.name).exists():
                 raise UserError(
-                    f"{self.path(name)} exists already; evidence is never edited: "
+                    f"{self.path(file.name)} exists already; evidence is never edited: "
                     "delete it to repeat the measurement."
                 )
-        if len({name for name, _ in new}) < len(new):
+        if len({file.name for file in new}) < len(new):
             raise UserError("two of the evidence files to write have one name; write each once.")
-        for name, content in new:
-            write_durably(self.staged_path(name), content)
+        for file in new:
+            write_durably(self.staged_path(file.name), file.content)
         sync_folder(self._folder)
-        return [("file", {"name": name, "sha256": sha256(content)}) for name, content in new]
+        return [(file.kind, {"name": file.name, "sha256": sha256(file.content)}) for file in new]
 
-    def _settle(self, listed: Mapping[str, str]) -> None:
+    def _settle(self, listed: Mapping[str, Listed]) -> None:
         """Finish what a crash left: listed files get their names, others are deleted."""
-        for staged in self._staged():
+        for staged in list(self._staged()):
             name = staged.name.removeprefix(".").removesuffix(_STAGED_SUFFIX)
-            if listed.get(name) == sha256(staged.read_bytes()) and not self.path(name).exists():
+            known = listed.get(name)
+            counts = known is not None and known.sha256 == sha256(staged.read_bytes())
+            if counts and not self.path(name).exists():
                 self._place(name)
             else:
                 staged.unlink(missing_ok=True)
 
-    def _place(self, name: str) -> Path:
+    def _place(self, name: str) -> None:
         path = self.path(name)
         try:
             self.staged_path(name).rename(path)
         except FileNotFoundError:
             if not path.exists():  # else the next writer came first and placed it
                 raise
-        sync_folder(self._folder)
-        return path
 
     def _staged(self) -> Iterator[Path]:
         for entry in os.scandir(self._folder):
@@ -114,5 +132,10 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _latest(entries: Sequence[Entry]) -> dict[str, str]:
-    return {str(e.body["name"]): str(e.body["sha256"]) for e in entries if e.kind == "file"}
+def _latest(entries: Sequence[Entry]) -> dict[str, Listed]:
+    found: dict[str, Listed] = {}
+    for entry in entries:
+        name = str(entry.body["name"])
+        found.pop(name, None)
+        found[name] = Listed(entry.kind, str(entry.body["sha256"]))
+    return found

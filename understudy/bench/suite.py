@@ -55,8 +55,8 @@ def load_suite(name_or_path: str | Path, limit: int | None = None) -> Suite:
 
     limit: overrides the limit of every cell.
     """
-    if limit is not None and limit < 1:
-        raise UserError(f"--limit must be at least 1, not {limit}.")
+    if limit is not None and limit < 2:
+        raise UserError(f"--limit must be at least 2, not {limit}.")
     path = _find(str(name_or_path), None)
     layers = _layers(path, ())
     if not layers.grid:

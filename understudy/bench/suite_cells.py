@@ -169,8 +169,14 @@ def _dataset(text: Text) -> str:
 
 
 def _protocol(text: Text) -> str:
+    """A name, or a file beside the suite, which must be there."""
     words = text.text("protocol")
-    return text.beside(words) if Path(words).suffix in (".yaml", ".yml") else words
+    if Path(words).suffix not in (".yaml", ".yml"):
+        return words
+    path = text.beside(words)
+    if not Path(path).is_file():
+        raise text.error(f"there is no protocol file {path}.")
+    return path
 
 
 def _epsilon(text: Text) -> float | None:
@@ -213,7 +219,7 @@ READERS: Mapping[str, Callable[[Text], Any]] = {
     "size": _optional(_whole("size", 1)),
     "channels": _optional(_whole("channels", 1)),
     "public": _optional(_dataset),
-    "limit": _optional(_whole("limit", 1)),
+    "limit": _optional(_whole("limit", 2)),
     "device": _words("device"),
 }
 """How each field of a cell is read; what a reader refuses, it refuses with the line."""

@@ -43,6 +43,9 @@ class Work:
     home: Path | None
     progress: Progress
 
+    def is_done(self, phase: Phase) -> bool:
+        return self.folder.record(phase, self.keys) is not None
+
     @cached_property
     def provenance(self) -> Provenance:
         return Provenance.read()
@@ -66,21 +69,21 @@ def fit_cell(work: Work) -> None:
     """Calibrate, enter in the account book, and fit through the door."""
     from understudy.run.fit import begin, check_same_facts, fit, noise_of
 
+    if work.is_done("fit"):
+        return
     folder, noise = work.folder.run, noise_of(work.config)
-    with _phase(work, "fit", work.folder.path, work.device) as todo:
-        if not todo:
-            return
-        if (folder.path / PACKED).exists():
-            raise UserError(
-                f"{work.cell.title} was packed for another machine; its plan is single-use, so "
-                "bring the result home with understudy bench collect."
-            )
-        require_own_book(work.config, folder, work.home)
-        if not folder.path.exists():
-            plain = replace(work.prepared, config=replace(work.config, samples=None))
-            begin(folder.path, plain, noise)
-        check_same_facts(folder, work.prepared, noise)
-        book = open_book(work.config, work.home)
+    if (folder.path / PACKED).exists():
+        raise UserError(
+            f"{work.cell.title} was packed for another machine; its plan is single-use, so "
+            "bring the result home with understudy bench collect."
+        )
+    require_own_book(work.config, folder, work.home)
+    if not folder.path.exists():
+        plain = replace(work.prepared, config=replace(work.config, samples=None))
+        begin(folder.path, plain, noise)
+    check_same_facts(folder, work.prepared, noise)
+    book = open_book(work.config, work.home)
+    with _phase(work, "fit", work.folder.path, work.device):
         fit(work.prepared, folder, book, noise, work.progress)
 
 
@@ -89,13 +92,12 @@ def sample_cell(work: Work) -> None:
     from understudy.run.claiming import claim_of
     from understudy.run.fitting import sample
 
-    kept = work.folder.sampled(work.keys)
-    with _phase(work, "sample", kept.path, "cpu") as todo:
-        if not todo:
-            return
-        count = sample_count(work.prepared)
+    if work.is_done("sample"):
+        return
+    kept, count = work.folder.sampled(work.keys), sample_count(work.prepared)
+    book = open_book(work.config, work.home)
+    with _phase(work, "sample", kept.path, "cpu"):
         records = sample(work.folder.run, kept, count, work.cell.seed)
-        book = open_book(work.config, work.home)
         claim = claim_of(work.folder.run, records, work.prepared, book)
         kept.write_json("claim.json", claim.to_json())
 
@@ -105,17 +107,12 @@ def evaluate_cell(work: Work) -> None:
     from understudy.evaluate.protocol import load_protocol
     from understudy.run.evaluate import measure
 
-    kept = work.folder.evaluated(work.keys)
-    with _phase(work, "evaluate", kept.path, work.device) as todo:
-        if not todo:
-            return
-        result = measure(
-            work.folder.sampled(work.keys).load_samples(),
-            work.prepared,
-            load_protocol(work.cell.protocol),
-            device=work.device,
-            progress=work.progress,
-        )
+    if work.is_done("evaluate"):
+        return
+    records, prepared = work.folder.sampled(work.keys).load_samples(), work.prepared
+    protocol, kept = load_protocol(work.cell.protocol), work.folder.evaluated(work.keys)
+    with _phase(work, "evaluate", kept.path, work.device):
+        result = measure(records, prepared, protocol, device=work.device, progress=work.progress)
         result.write(kept.path)
 
 
@@ -187,18 +184,16 @@ def evidence_config(cell: Cell) -> dict[str, Any]:
 
 
 @contextmanager
-def _phase(work: Work, phase: Phase, room: Path, device: str) -> Iterator[bool]:
-    """Whether there is anything to do; if so, time it and keep the record, last of all.
+def _phase(work: Work, phase: Phase, room: Path, device: str) -> Iterator[None]:
+    """Time the body, and keep the record of the phase last of all: that makes it done.
 
-    What another machine did of it keeps that machine's record.
+    What another machine did of it keeps that machine's record. Loading the data and
+    calibrating are not timed: they are the same for every method.
     """
-    if work.folder.record(phase, work.keys) is not None:
-        yield False
-        return
     room.mkdir(parents=True, exist_ok=True, mode=0o700)
     timed = RunFolder(room)
     with measured(work.provenance, device) as found, timed.timed(phase):
-        yield True
+        yield
     if (room / AWAY_RECORD).exists():
         done = timed.read_json(AWAY_RECORD)
     else:

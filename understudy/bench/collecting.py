@@ -6,6 +6,7 @@ taken, and the second is named for what it is: noise drawn twice.
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import tarfile
 import tempfile
@@ -23,6 +24,9 @@ from understudy.privacy.state import sync_folder, write_durably
 from understudy.run.config import read_config
 from understudy.run.folder import RunFolder
 from understudy.run.prepare import require_own_book
+
+COLLECTED = "collected.json"
+"""In a run folder: which fit of its plan came home."""
 
 
 def collect(source: Path, workspace: Workspace, home: Path | None) -> list[Moved]:
@@ -49,6 +53,7 @@ def _collect_one(result: RunFolder, known: dict[str, CellFolder], home: Path | N
     folder = known[ident]
     with folder.locked():
         head = _check_ledger(result, folder, title)
+        _bind(result, folder, head, title)
         if _has_fit(folder):
             return Moved(title, False, "is here already")
         _install(result, folder)
@@ -58,26 +63,36 @@ def _collect_one(result: RunFolder, known: dict[str, CellFolder], home: Path | N
 
 
 def _check_ledger(result: RunFolder, folder: CellFolder, title: str) -> str:
-    """The head of a ledger that follows the packed plan to its end, and the only such one."""
+    """The head of a ledger that follows the packed plan to its end."""
     plan, run = folder.run.read_plan()
     entries = read_ledger(result.ledger)
     if ledger_plan(entries) != plan or entries[0].body["run"] != run:
         raise PrivacyError(f"the ledger of {title} follows another plan than was packed.")
     if entries[-1].kind != "close":
         raise PrivacyError(f"the ledger of {title} is not closed: its fit is not finished.")
-    if folder.run.ledger.exists():
-        before = read_ledger(folder.run.ledger)[-1].hash
-        if before != entries[-1].hash:
-            raise PrivacyError(
-                f"this plan was fitted twice: {title} came home with ledger {before[:16]} before, "
-                f"and now with {entries[-1].hash[:16]}; a plan is single-use, so this one is "
-                "refused, and nothing of it may be shown to anybody."
-            )
     return entries[-1].hash
 
 
+def _bind(result: RunFolder, folder: CellFolder, head: str, title: str) -> None:
+    """From the first arrival on, the plan is this fit's; another one is noise drawn twice.
+
+    The ledgers of two undisturbed fits are alike, so a fit is known by what it fitted too.
+    """
+    this = {"ledger": head, "synthesizer": _digest(result.synthesizer)}
+    if not (folder.run.path / COLLECTED).exists():
+        folder.run.write_json(COLLECTED, this)
+        return
+    before = folder.run.read_json(COLLECTED)
+    if before != this:
+        raise PrivacyError(
+            f"this plan was fitted twice: {title} came home before as "
+            f"{before['synthesizer'][:16]}, and now as {this['synthesizer'][:16]}; a plan is "
+            "single-use, so this one is refused, and nothing of it may be shown to anybody."
+        )
+
+
 def _install(result: RunFolder, folder: CellFolder) -> None:
-    """Everything but the record that makes it count; the ledger first, so that it is bound."""
+    """Everything but the record that makes it count."""
     run = folder.run
     if not run.ledger.exists():
         new = run.path / ".ledger.jsonl.new"
@@ -134,6 +149,16 @@ def _unpack(source: Path, target: Path) -> None:
             archive.extractall(target, filter="data")
     except tarfile.TarError as error:
         raise UserError(f"{source} is not a result file: {error}.") from error
+
+
+def _digest(folder: Path) -> str:
+    """Of every file in a folder, by name and content."""
+    digest = hashlib.sha256()
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        name = str(path.relative_to(folder)).encode()
+        digest.update(len(name).to_bytes(8, "big") + name)
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -123,12 +123,12 @@ class _Counted:
         self._file.write(f"{self._description}: {text}")
 
 
-def stop_with_my_runner() -> None:
-    """Interrupt this process once its standard input ends: nobody waits for it any more."""
+def stop_with_my_runner(descriptor: int) -> None:
+    """Interrupt this process once this pipe ends: nobody waits for it any more."""
 
     def watch() -> None:
         with suppress(OSError):
-            while os.read(sys.stdin.fileno(), 4096):
+            while os.read(descriptor, 4096):
                 pass
         os.kill(os.getpid(), signal.SIGINT)
 
@@ -137,5 +137,5 @@ def stop_with_my_runner() -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    stop_with_my_runner()
+    stop_with_my_runner(sys.stdin.fileno())
     sys.exit(main(Path(sys.argv[1])))

@@ -39,7 +39,7 @@ _TYPE_WORDS = {
 }
 _KNOWN = frozenset(
     {"$schema", "$defs", "$ref", "title", "type", "const", "enum", "pattern", "minLength"}
-    | {"minimum", "items", "required", "properties", "additionalProperties"}
+    | {"minimum", "items", "minItems", "maxItems", "required", "properties", "additionalProperties"}
     | {"anyOf", "allOf", "if", "then", "else"}
 )
 
@@ -127,10 +127,12 @@ def _object(
 def _list(
     value: Any, schema: Mapping[str, Any], root: Mapping[str, Any], path: str
 ) -> Problem | None:
-    if not isinstance(value, list) or "items" not in schema:
+    if not isinstance(value, list):
         return None
+    if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
+        return path, f"has {len(value)} entries"
     for position, item in enumerate(value):
-        found = problem(item, schema["items"], root, f"{path}[{position}]")
+        found = problem(item, schema.get("items", True), root, f"{path}[{position}]")
         if found is not None:
             return found
     return None

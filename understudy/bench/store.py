@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +19,6 @@ from understudy.errors import UserError
 from understudy.release.strict_json import parse_object
 
 Trust = Literal["trusted", "edited", "unlisted", "unreadable", "unknown format"]
-_READERS = 4
 _WHY: Mapping[str, str] = {
     "edited": "its seal does not fit its content",
     "unlisted": "the index does not list it in this form, though its seal fits",
@@ -111,18 +109,11 @@ def _listed(index: EvidenceIndex) -> tuple[dict[str, Listed], str | None]:
 
 
 def _read_all(folder: Path) -> dict[str, bytes]:
-    entries = [entry for entry in os.scandir(folder) if _is_evidence(entry)]
-    with ThreadPoolExecutor(_READERS) as pool:
-        parts = pool.map(_read_some, (entries[i::_READERS] for i in range(_READERS)))
-        return {name: content for part in parts for name, content in part}
-
-
-def _is_evidence(entry: os.DirEntry[str]) -> bool:
-    return entry.name.endswith(SUFFIX) and not entry.name.startswith(".") and entry.is_file()
-
-
-def _read_some(entries: Sequence[os.DirEntry[str]]) -> list[tuple[str, bytes]]:
-    return [(entry.name.removesuffix(SUFFIX), _bytes(entry.path)) for entry in entries]
+    return {
+        entry.name.removesuffix(SUFFIX): _bytes(entry.path)
+        for entry in os.scandir(folder)
+        if entry.name.endswith(SUFFIX) and not entry.name.startswith(".") and entry.is_file()
+    }
 
 
 def _bytes(path: str) -> bytes:

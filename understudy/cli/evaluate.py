@@ -20,7 +20,7 @@ def command(
     test: Annotated[str | None, typer.Option(help="Real data to test on.")] = None,
     protocol: Annotated[
         str | None,
-        typer.Option(help="standard, reduced, full, or a file.", show_default="standard"),
+        typer.Option(help="Name of a protocol, or a file.", show_default="standard"),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="As --protocol full.")] = False,
     out: Annotated[

@@ -13,7 +13,8 @@ from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.evaluate.extractors.extractor import Extractor, load_extractor
 from understudy.evaluate.protocol import Protocol
-from understudy.evaluate.training import FittedClassifier, fit_classifier
+from understudy.evaluate.selection import HELD_OUT, RULES
+from understudy.evaluate.training import FittedClassifier, fit_classifier, fit_under_rules
 from understudy.progress import Progress
 
 Part = Literal["synthetic", "train", "test"]
@@ -46,8 +47,8 @@ class Case:
         self.device = device
         self.seed = seed
         self.progress = progress
-        self._classifiers: dict[tuple[Part, str, int], FittedClassifier] = {}
-        self._accuracies: dict[tuple[Part, Part, str, int], float] = {}
+        self._classifiers: dict[tuple[Part, str, int], dict[str, FittedClassifier]] = {}
+        self._accuracies: dict[tuple[Part, Part, str, int, str], float] = {}
         self._features: dict[tuple[Part, str], Features] = {}
         self._extractors: dict[str, Extractor] = {}
 
@@ -62,28 +63,74 @@ class Case:
             raise UserError("needs the real training records, which were not given")
         return records
 
-    def classifier(self, learned: Part, name: str, seed: int) -> FittedClassifier:
-        """The named classifier trained on one part, which is all that it has seen."""
+    def classifier(
+        self, learned: Part, name: str, seed: int, selection: str | None = None
+    ) -> FittedClassifier:
+        """The named classifier trained on one part, with the epoch that a rule chooses.
+
+        selection: one of the protocol's rules; its own by default. With a sound rule the part
+        learned from is all that the classifier has seen.
+        """
         key = (learned, name, seed)
         if key not in self._classifiers:
-            self._classifiers[key] = fit_classifier(
+            self._classifiers[key] = self._fitted(learned, name, seed)
+        return self._classifiers[key][self._rule_for(learned, selection)]
+
+    def accuracies(
+        self, learned: Part, tested: Part, name: str, selection: str | None = None
+    ) -> tuple[float, ...]:
+        """For each seed, the accuracy on one part of the classifier trained on another."""
+        rule = self._rule_for(learned, selection)
+        for seed in self.seeds:
+            key = (learned, tested, name, seed, rule)
+            if key not in self._accuracies:
+                classifier = self.classifier(learned, name, seed, rule)
+                self._accuracies[key] = classifier.accuracy(self.part(tested))
+        return tuple(self._accuracies[learned, tested, name, seed, rule] for seed in self.seeds)
+
+    def _fitted(self, learned: Part, name: str, seed: int) -> dict[str, FittedClassifier]:
+        """One training, and a classifier for each of the protocol's rules."""
+        protocol = self.protocol
+        records = _cut(self.part(learned), protocol.most_training_images, seed)
+        rules = {self._rule_for(learned, rule) for rule in protocol.selections}
+        if rules == {HELD_OUT}:
+            fitted = fit_classifier(
                 name,
-                _cut(self.part(learned), self.protocol.most_training_images, seed),
-                self.protocol.training,
+                records,
+                protocol.training,
                 seed=seed,
                 device=self.device,
                 progress=self.progress,
             )
-        return self._classifiers[key]
+            return {HELD_OUT: fitted}
+        return fit_under_rules(
+            name,
+            records,
+            protocol.training,
+            sorted(rules),
+            self._looked_at(rules),
+            seed=seed,
+            device=self.device,
+            progress=self.progress,
+            epsilon=protocol.selection_epsilon,
+        )
 
-    def accuracies(self, learned: Part, tested: Part, name: str) -> tuple[float, ...]:
-        """For each seed, the accuracy on one part of the classifier trained on another."""
-        for seed in self.seeds:
-            key = (learned, tested, name, seed)
-            if key not in self._accuracies:
-                classifier = self.classifier(learned, name, seed)
-                self._accuracies[key] = classifier.accuracy(self.part(tested))
-        return tuple(self._accuracies[learned, tested, name, seed] for seed in self.seeds)
+    def _rule_for(self, learned: Part, selection: str | None) -> str:
+        """The rule itself; for classifiers of real training records a held-out share of these
+        is their validation part."""
+        rule = self.protocol.selection if selection is None else selection
+        asks_train = RULES[rule].looks_at == "validation"
+        return HELD_OUT if learned == "train" and asks_train else rule
+
+    def _looked_at(self, rules: set[str]) -> dict[str, Records]:
+        """The real records that these rules choose on, and no others."""
+        sights = {RULES[rule].looks_at for rule in rules}
+        seen = {"test": self.test} if "test" in sights else {}
+        if "validation" in sights:
+            train = self.part("train")
+            count = min(len(train), self.protocol.validation_images or len(train))
+            seen["validation"] = _drawn(train, count, self.seed)
+        return seen
 
     @cached_property
     def real(self) -> Part:

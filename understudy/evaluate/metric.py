@@ -11,7 +11,7 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from enum import Enum
 from math import isfinite
 from pathlib import Path
@@ -28,6 +28,9 @@ Bounds = tuple[float | None, float | None]
 
 CONFIDENCE = 0.95
 FORMAT = "understudy-metrics/1"
+
+_RELEASE_MARK = "manifest.sha256"
+"""The file that every release has, and no folder of the owner's."""
 
 
 class Need(Enum):
@@ -65,6 +68,8 @@ class Row:
     """One line of the table and of `metrics.json`; its fields are the keys there.
 
     `bounds` uses None for a side without limit. A failed row has a reason and no value.
+    `selection` names the rule (`selection.py`) that chose what was measured, where a
+    classifier was trained for it.
     """
 
     metric: str
@@ -82,13 +87,15 @@ class Row:
     extractor: str | None
     status: Literal["ok", "failed"]
     reason: str | None
+    selection: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "bounds": list(self.bounds), "seeds": list(self.seeds)}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Row:
-        values = {f.name: data[f.name] for f in fields(Row)}
+        values = {f.name: data[f.name] for f in fields(Row) if f.default is MISSING}
+        values["selection"] = data.get("selection")
         values["bounds"] = tuple(values["bounds"])
         values["seeds"] = tuple(values["seeds"])
         return Row(**values)
@@ -130,6 +137,11 @@ class Metric(ABC):
     @property
     def extractor(self) -> str | None:
         return self.tool if Need.EXTRACTOR in self.needs else None
+
+    @property
+    def selection(self) -> str | None:
+        """The rule that chooses the classifier, where one is trained."""
+        return None
 
     @abstractmethod
     def measure(self, case: Case) -> Measurement:
@@ -176,6 +188,7 @@ class Metric(ABC):
             extractor=self.extractor,
             status="ok" if measurement else "failed",
             reason=reason,
+            selection=self.selection,
         )
 
 
@@ -190,6 +203,11 @@ class Evaluation:
     protocol: Protocol
     dataset: str
     synthetic_count: int
+
+    @property
+    def benchmark_only(self) -> bool:
+        """Whether real records chose some of its figures: nothing may be decided by them."""
+        return self.protocol.benchmark_only
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -212,8 +230,10 @@ class Evaluation:
         )
 
     def write(self, folder: Path) -> Path:
-        """Write `metrics.json` into the folder, whole or not at all."""
+        """Write `metrics.json` into the folder, whole or not at all; never into a release."""
         path = folder / "metrics.json"
+        if any((place / _RELEASE_MARK).exists() for place in (folder, folder.parent)):
+            raise UserError(f"{folder} lies in a release, which is handed on; choose another.")
         text = json.dumps(self.to_json(), indent=1, allow_nan=False)
         try:
             folder.mkdir(parents=True, exist_ok=True)

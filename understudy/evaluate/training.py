@@ -1,14 +1,18 @@
-"""Training a classifier on one set of records, and nothing else.
+"""Training a classifier, and choosing its epoch.
 
-The function takes the training records and no others, so that the choice of the epoch
-cannot look at the records that the classifier will be tested on.
+`fit_classifier` takes the training records and no others, so that its choice cannot look at
+the records that the classifier will be tested on. `fit_under_rules` is what a benchmark's
+protocol needs: it trains once and keeps one classifier for each rule; the records that a rule
+may look at are handed to it by name, and a rule gets no others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
-from math import ceil, cos, isfinite, pi
+from math import ceil, isfinite
 
 import numpy as np
 import numpy.typing as npt
@@ -18,22 +22,30 @@ from torch import nn
 
 from understudy.data.records import Array, Records
 from understudy.errors import UserError
+from understudy.evaluate.optimisers import make_optimiser, running_average
 from understudy.evaluate.protocol import Training
+from understudy.evaluate.selection import HELD_OUT, RULES, Rule
 from understudy.nets.classifiers import build_classifier
 from understudy.progress import Progress
 
 Codes = npt.NDArray[np.int64]
+Score = tuple[float, float]
+"""Accuracy, then what breaks ties: larger is better, in this order."""
 
 _SCORING_BATCH = 1024
 
 
 @dataclass(frozen=True)
 class FittedClassifier:
-    """A trained network, and how its epoch was chosen (counted from 1)."""
+    """A trained network, and how its epoch was chosen (counted from 1).
+
+    score: the accuracy that chose the epoch, on the records that the rule looks at; None
+        where nothing was looked at.
+    """
 
     network: nn.Module
     epoch: int
-    holdout_accuracy: float
+    score: float | None
     device: torch.device
 
     def predict(self, features: Array) -> Codes:
@@ -69,61 +81,186 @@ def fit_classifier(
     cross-entropy takes as they are. The same seed gives the same classifier on one CPU and
     thread count, and the process's own generators are left as they were.
     """
+    fitted = fit_under_rules(
+        name, records, training, (HELD_OUT,), {}, seed=seed, device=device, progress=progress
+    )
+    return fitted[HELD_OUT]
+
+
+def fit_under_rules(
+    name: str,
+    records: Records,
+    training: Training,
+    rules: Sequence[str],
+    outside: Mapping[str, Records],
+    *,
+    seed: int,
+    device: torch.device,
+    progress: Progress,
+    epsilon: float | None = None,
+) -> dict[str, FittedClassifier]:
+    """Train once, and keep the classifier that each rule of `selection.py` chooses.
+
+    outside: `test` and `validation`, where a rule looks at them.
+    epsilon: of the noise of a noised rule. The noise comes from the seed: it makes the figure
+        that a benchmark asks for and protects nobody.
+    """
     order = np.random.default_rng(seed)
     kept, held = _split(len(records), training.holdout, order)
     per_epoch = max(1, len(kept) // training.batch_size)
     epochs = max(training.epochs, ceil(training.least_steps / per_epoch))
-    network = _initial_network(name, records, seed).to(device)
-    optimiser, schedule = _optimiser(network, training, per_epoch, epochs * per_epoch)
-    best = (-1.0, 0.0)
-    chosen, state = 0, network.state_dict()
-    with progress.task(f"train {name}, seed {seed}", total=epochs * per_epoch) as bar:
+    judges = _Judges(records, held, outside, device, epsilon, seed)
+    choices = {rule: _Choice(RULES[rule]) for rule in rules}
+    with (
+        _seeded(seed, device),
+        progress.task(f"train {name}, seed {seed}", total=epochs * per_epoch) as bar,
+    ):
+        course = _Course(name, records, training, per_epoch, epochs * per_epoch, device)
         for epoch in range(1, epochs + 1):
-            for batch in np.array_split(order.permutation(kept), per_epoch):
-                _train_step(network, records, batch, optimiser, device)
-                schedule.step()
-                bar.advance()
-            score = _holdout_score(network, records, held, device)
-            if score > best:
-                best, chosen = score, epoch
-                state = {key: value.clone() for key, value in network.state_dict().items()}
-    if not chosen or not isfinite(best[1]):
-        raise FloatingPointError(f"training of {name} with seed {seed} diverged")
-    network.load_state_dict(state)
-    return FittedClassifier(network, chosen, best[0], device)
+            course.epoch(np.array_split(order.permutation(kept), per_epoch), bar.advance)
+            for choice in choices.values():
+                choice.consider(course.scored, epoch, judges)
+            if _out_of_patience(choices, epoch, training.patience):
+                break
+    diverged = f"training of {name} with seed {seed} diverged"
+    return {rule: choice.made(course.scored, device, diverged) for rule, choice in choices.items()}
+
+
+class _Course:
+    """One training under way: the network, what is scored of it, and the next step."""
+
+    def __init__(
+        self,
+        name: str,
+        records: Records,
+        training: Training,
+        per_epoch: int,
+        steps: int,
+        device: torch.device,
+    ) -> None:
+        self.records = records
+        self.device = device
+        network = build_classifier(name, records.shape, len(records.schema.classes))
+        self.network = _standardised(network, records, training).to(device)
+        self.optimiser, self.schedule = make_optimiser(self.network, training, per_epoch, steps)
+        self.average = running_average(self.network, training.averaging)
+
+    @property
+    def scored(self) -> nn.Module:
+        """The network whose answers count: the averaged one, where weights are averaged."""
+        return self.network if self.average is None else self.average.module
+
+    def epoch(self, batches: Sequence[Codes], advance: Callable[[], None]) -> None:
+        for batch in batches:
+            _train_step(self.network, self.records, batch, self.optimiser, self.device)
+            self.schedule.step()
+            if self.average is not None:
+                self.average.update_parameters(self.network)
+            advance()
+
+
+class _Judges:
+    """What a rule thinks of a network; each rule sees only the records that it is allowed."""
+
+    def __init__(
+        self,
+        records: Records,
+        held: Codes,
+        outside: Mapping[str, Records],
+        device: torch.device,
+        epsilon: float | None,
+        seed: int,
+    ) -> None:
+        self._records = records
+        self._held = held
+        self._outside = outside
+        self._device = device
+        self._epsilon = epsilon
+        self._noise = np.random.default_rng([seed, 1])
+
+    def score(self, network: nn.Module, rule: Rule, epoch: int) -> Score:
+        if rule.looks_at == "nothing":
+            return float(epoch), 0.0
+        if rule.looks_at == "held-out":
+            return _holdout_score(network, self._records, self._held, self._device)
+        seen = self._outside[rule.looks_at]
+        right = FittedClassifier(network, epoch, None, self._device).accuracy(seen)
+        if rule.noised:
+            if self._epsilon is None:
+                raise ValueError("a noised rule needs an epsilon")
+            right += self._noise.laplace(scale=1 / self._epsilon) / len(seen)
+        return right, float(epoch)
+
+
+class _Choice:
+    """The best epoch so far in the eyes of one rule."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.epoch = 0
+        self._best: Score = (-1.0, 0.0)
+        self._state: dict[str, torch.Tensor] = {}
+
+    def consider(self, network: nn.Module, epoch: int, judges: _Judges) -> None:
+        score = judges.score(network, self.rule, epoch)
+        if not self.epoch or score > self._best:
+            self._best, self.epoch = score, epoch
+            self._state = {key: value.clone() for key, value in network.state_dict().items()}
+
+    def made(self, network: nn.Module, device: torch.device, diverged: str) -> FittedClassifier:
+        """The chosen classifier; a training that lost its numbers is an error, not a figure."""
+        floats = [value for value in self._state.values() if value.is_floating_point()]
+        if not isfinite(self._best[1]) or not all(bool(v.isfinite().all()) for v in floats):
+            raise FloatingPointError(diverged)
+        chosen = deepcopy(network)
+        chosen.load_state_dict(self._state)
+        score = self._best[0] if self.rule.has_score else None
+        return FittedClassifier(chosen, self.epoch, score, device)
+
+
+class _Standardise(nn.Module):
+    """Pixels in [-1, 1], brought back to [0, 1] and standardised."""
+
+    def __init__(self, mean: float, deviation: float) -> None:
+        super().__init__()
+        self.mean = mean
+        self.deviation = deviation
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return ((x + 1) / 2 - self.mean) / self.deviation
+
+
+def _standardised(network: nn.Module, records: Records, training: Training) -> nn.Module:
+    """The network behind the protocol's scaling of pixels; other features stay as they are."""
+    scaling = (training.pixel_mean, training.pixel_deviation)
+    if scaling == (0.5, 0.5) or records.features.dtype != np.uint8:
+        return network
+    return nn.Sequential(_Standardise(*scaling), network)
+
+
+@contextmanager
+def _seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Initial weights and dropout come from the seed; generators end as they began."""
+    on_gpu = device.type == "cuda"
+    with torch.random.fork_rng(devices=[device] if on_gpu else []):
+        torch.default_generator.manual_seed(seed)
+        if on_gpu:
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(seed)
+        yield
 
 
 def _split(count: int, share: float, order: np.random.Generator) -> tuple[Codes, Codes]:
     """Positions to train on, and positions that choose the epoch."""
     if count < 2:
         raise UserError(f"a classifier needs at least 2 records to learn from, not {count}.")
-    held = min(max(1, round(share * count)), count - 1)
+    held = min(max(1, round(share * count)), count - 1) if share else 0
     shuffled = order.permutation(count)
     return shuffled[held:], shuffled[:held]
 
 
-def _initial_network(name: str, records: Records, seed: int) -> nn.Module:
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        return build_classifier(name, records.shape, len(records.schema.classes))
-
-
-def _optimiser(
-    network: nn.Module, training: Training, per_epoch: int, steps: int
-) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LambdaLR]:
-    parameters, rate, decay = network.parameters(), training.learning_rate, training.weight_decay
-    optimiser: torch.optim.Optimizer
-    if training.optimiser == "sgd":
-        optimiser = torch.optim.SGD(parameters, lr=rate, momentum=0.9, weight_decay=decay)
-    else:
-        optimiser = torch.optim.AdamW(parameters, lr=rate, weight_decay=decay)
-
-    def factor(step: int) -> float:
-        if training.step_epochs is not None and training.step_factor is not None:
-            return float(training.step_factor ** (step // per_epoch // training.step_epochs))
-        return 0.5 * (1 + cos(pi * step / steps))
-
-    return optimiser, torch.optim.lr_scheduler.LambdaLR(optimiser, factor)
+def _out_of_patience(choices: Mapping[str, _Choice], epoch: int, patience: int | None) -> bool:
+    return patience is not None and epoch - choices[HELD_OUT].epoch >= patience
 
 
 def _train_step(
@@ -142,7 +279,7 @@ def _train_step(
 
 def _holdout_score(
     network: nn.Module, records: Records, held: Codes, device: torch.device
-) -> tuple[float, float]:
+) -> Score:
     """Accuracy, then minus the loss: larger is better, in this order."""
     network.eval()
     hits, loss = 0, 0.0

@@ -15,14 +15,16 @@ from understudy.data.records import Records
 from understudy.evaluate.case import Case, Part
 from understudy.evaluate.intervals import mean_accuracy
 from understudy.evaluate.metric import Bounds, Direction, Measurement, Metric, Need
+from understudy.evaluate.protocol import Protocol
+from understudy.evaluate.selection import BEST_ON_TEST, HELD_OUT, MEAN, RULES, TEST
 
 
 class TransferAccuracy(Metric):
-    """Accuracy on one part of classifiers trained on another.
+    """Accuracy on one part of classifiers trained on another; the mean over the seeds.
 
-    The epoch is chosen on a held-out share of the records trained on, never on those tested
-    on; the mean over the seeds is reported, never the best. The reference is the same
-    classifier trained on real training records and tested on real test records.
+    The protocol's rule chooses the epoch; by default a held-out share of the records trained
+    on, never those tested on. The reference is the same classifier, chosen by the same rule,
+    trained on real training records and tested on real test records.
     """
 
     direction: ClassVar[Direction] = "higher"
@@ -31,13 +33,24 @@ class TransferAccuracy(Metric):
     learned: ClassVar[Part]
     tested: ClassVar[Part]
 
+    def __init__(self, tool: str = "", selection: str = HELD_OUT) -> None:
+        super().__init__(tool)
+        self._selection = selection
+
+    @property
+    def selection(self) -> str:
+        return self._selection
+
+    @property
+    def variant(self) -> str:
+        return f"{self.tool}{RULES[self.selection].suffix}"
+
     def measure(self, case: Case) -> Measurement:
         tested = case.part(self.tested)
-        accuracies = case.accuracies(self.learned, self.tested, self.tool)
-        interval = mean_accuracy(accuracies, len(tested))
+        interval = mean_accuracy(self.accuracies(case, self.learned, self.tested), len(tested))
         reference = None
-        if case.train is not None:
-            reference = fmean(case.accuracies("train", "test", self.tool))
+        if case.train is not None and case.protocol.real_reference:
+            reference = fmean(self.accuracies(case, "train", "test"))
         return Measurement(
             value=interval.value,
             low=interval.low,
@@ -46,6 +59,10 @@ class TransferAccuracy(Metric):
             reference=reference,
             chance=majority_share(tested),
         )
+
+    def accuracies(self, case: Case, learned: Part, tested: Part) -> tuple[float, ...]:
+        """One accuracy for each seed."""
+        return case.accuracies(learned, tested, self.tool, self.selection)
 
 
 class Gen2RealAccuracy(TransferAccuracy):
@@ -56,14 +73,77 @@ class Gen2RealAccuracy(TransferAccuracy):
     learned = "synthetic"
     tested = "test"
 
+    @classmethod
+    def instances(cls, protocol: Protocol) -> tuple[Metric, ...]:
+        """Each classifier under each rule, then the protocol's figures over all of them."""
+        single = [cls(name, rule) for name in protocol.classifiers for rule in protocol.selections]
+        over_all = [
+            Gen2RealSummary(summary, protocol.classifiers, rule)
+            for summary in protocol.summaries
+            for rule in protocol.selections
+        ]
+        return (*single, *over_all)
+
+
+class Gen2RealSummary(Gen2RealAccuracy):
+    """One figure over several classifiers; see `selection.SUMMARIES` for how."""
+
+    def __init__(self, summary: str, classifiers: tuple[str, ...], selection: str) -> None:
+        super().__init__(", ".join(classifiers), selection)
+        self.summary = summary
+        self.classifiers = classifiers
+
+    @property
+    def selection(self) -> str:
+        return TEST if self.summary == BEST_ON_TEST else self._selection
+
+    @property
+    def variant(self) -> str:
+        how = "mean" if self.summary == MEAN else "best"
+        words = f"{how} of {self.tool}{RULES[self.selection].suffix}"
+        if self.selection != self._selection:
+            words += f"; epochs by {self._selection}"
+        return words
+
+    def accuracies(self, case: Case, learned: Part, tested: Part) -> tuple[float, ...]:
+        table = [
+            case.accuracies(learned, tested, name, self._selection) for name in self.classifiers
+        ]
+        by_seed = list(zip(*table, strict=True))
+        if self.summary == MEAN:
+            return tuple(fmean(row) for row in by_seed)
+        if self.summary == BEST_ON_TEST:
+            return tuple(max(row) for row in by_seed)
+        return tuple(
+            row[self._preferred(case, learned, seed)]
+            for row, seed in zip(by_seed, case.seeds, strict=True)
+        )
+
+    def _preferred(self, case: Case, learned: Part, seed: int) -> int:
+        """The position of the classifier whose chosen epoch has the highest score."""
+        scores = [
+            case.classifier(learned, name, seed, self._selection).score or 0.0
+            for name in self.classifiers
+        ]
+        return scores.index(max(scores))
+
 
 class Real2GenAccuracy(TransferAccuracy):
-    """Train on real training records, test on synthetic records and their labels."""
+    """Train on real training records, test on synthetic records and their labels.
+
+    A benchmark's rule concerns the classifiers of synthetic records; here it would choose on
+    records that this metric does not test, so the held-out rule takes its place.
+    """
 
     name = "real2gen accuracy"
     needs = frozenset({Need.LABEL, Need.CLASSIFIER, Need.TRAIN})
     learned = "train"
     tested = "synthetic"
+
+    @classmethod
+    def instances(cls, protocol: Protocol) -> tuple[Metric, ...]:
+        rule = HELD_OUT if protocol.rule.benchmark_only else protocol.selection
+        return tuple(cls(name, rule) for name in protocol.classifiers)
 
 
 def majority_share(records: Records) -> float:

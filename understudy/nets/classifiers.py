@@ -7,20 +7,27 @@ start seeds it around the call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import prod
 from types import MappingProxyType
-from typing import cast
 
-import torch
-import torch.nn.functional as F
 from torch import nn
-from torch.nn.utils import convert_conv2d_weight_memory_format
 
 from understudy.errors import UserError, did_you_mean
-
-Shape = tuple[int, ...]
-Builder = Callable[[Shape, int], nn.Module]
+from understudy.nets.classifiers_papers import (
+    lenet5,
+    mlp_100,
+    three_convolutions,
+    two_convolutions,
+)
+from understudy.nets.classifiers_parts import (
+    BasicBlock,
+    Builder,
+    Shape,
+    channels_last,
+    image_shape,
+)
+from understudy.nets.classifiers_residual import resnet, resnext, wide_resnet
 
 
 def mlp(shape: Shape, classes: int) -> nn.Module:
@@ -39,11 +46,11 @@ def cnn(shape: Shape, classes: int) -> nn.Module:
     """A LeNet-class network for images with sides from 8 to 128.
 
     Two stages of 5x5 convolution (16, then 32 channels, padded to keep the size), 2x2 max
-    pooling and ReLU; for larger images further 32-channel stages until the shorter side is at
-    is at most 8; then one hidden layer of 128 and the logits. No normalisation and no dropout, so
+    pooling and ReLU; for larger images further 32-channel stages until the shorter side is
+    at most 8; then one hidden layer of 128 and the logits. No normalisation and no dropout, so
     that it behaves alike in training and in use.
     """
-    channels, height, width = _image_shape("cnn", shape)
+    channels, height, width = image_shape("cnn", shape)
     layers: list[nn.Module] = []
     features = channels
     for out in (16, *(32 for _ in range(_poolings(min(height, width)) - 1))):
@@ -56,7 +63,7 @@ def cnn(shape: Shape, classes: int) -> nn.Module:
         nn.ReLU(),
         nn.Linear(128, classes),
     ]
-    return _channels_last(nn.Sequential(*layers))
+    return channels_last(nn.Sequential(*layers))
 
 
 def resnet18(shape: Shape, classes: int) -> nn.Module:
@@ -66,11 +73,11 @@ def resnet18(shape: Shape, classes: int) -> nn.Module:
     and 512 channels, the last three halving the size; batch normalisation; global average;
     one linear layer.
     """
-    channels, _, _ = _image_shape("resnet18", shape)
+    channels, _, _ = image_shape("resnet18", shape)
     blocks: list[nn.Module] = []
     features = 64
     for out, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
-        blocks += [_BasicBlock(features, out, stride), _BasicBlock(out, out, 1)]
+        blocks += [BasicBlock(features, out, stride), BasicBlock(out, out, 1)]
         features = out
     network = nn.Sequential(
         nn.Conv2d(channels, 64, 3, padding=1, bias=False),
@@ -81,11 +88,26 @@ def resnet18(shape: Shape, classes: int) -> nn.Module:
         nn.Flatten(),
         nn.Linear(features, classes),
     )
-    return _channels_last(network)
+    return channels_last(network)
 
 
 CLASSIFIERS: Mapping[str, Builder] = MappingProxyType(
-    {"mlp": mlp, "cnn": cnn, "resnet18": resnet18}
+    {
+        "mlp": mlp,
+        "cnn": cnn,
+        "resnet18": resnet18,
+        "resnet-110": resnet(110),
+        "wrn-40-4": wide_resnet(40, 4, dropout=0.3),
+        "resnext-29-8-4": resnext(29, groups=8, widen=4),
+        "resnet-164": resnet(164),
+        "wrn-28-10": wide_resnet(28, 10, dropout=0.3),
+        "resnext-28-8-10": resnext(28, groups=8, widen=10),
+        "lenet-5": lenet5,
+        "mlp-100": mlp_100,
+        "cnn-dp-sinkhorn": three_convolutions("cnn-dp-sinkhorn", whole_channels=True),
+        "cnn-dpdm": three_convolutions("cnn-dpdm", whole_channels=False),
+        "cnn-datalens": two_convolutions,
+    }
 )
 
 
@@ -94,42 +116,6 @@ def build_classifier(name: str, shape: Shape, classes: int) -> nn.Module:
     if name not in CLASSIFIERS:
         raise UserError(f"no classifier {name!r}; {did_you_mean(name, CLASSIFIERS)}")
     return CLASSIFIERS[name](shape, classes)
-
-
-class _BasicBlock(nn.Module):
-    """Two 3x3 convolutions beside a shortcut, which is projected where the shape changes."""
-
-    def __init__(self, features: int, out: int, stride: int) -> None:
-        super().__init__()
-        self.body = nn.Sequential(
-            nn.Conv2d(features, out, 3, stride, 1, bias=False),
-            nn.BatchNorm2d(out),
-            nn.ReLU(),
-            nn.Conv2d(out, out, 3, 1, 1, bias=False),
-            nn.BatchNorm2d(out),
-        )
-        self.shortcut: nn.Module = nn.Identity()
-        if stride != 1 or features != out:
-            self.shortcut = nn.Sequential(
-                nn.Conv2d(features, out, 1, stride, bias=False), nn.BatchNorm2d(out)
-            )
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return F.relu(cast(torch.Tensor, self.body(x) + self.shortcut(x)))
-
-
-def _channels_last(network: nn.Module) -> nn.Module:
-    """The same network with its filters laid out for the faster convolutions of a CPU."""
-    return convert_conv2d_weight_memory_format(network, torch.channels_last)
-
-
-def _image_shape(name: str, shape: Shape) -> tuple[int, int, int]:
-    if len(shape) != 3 or min(shape[1:]) < 8:
-        raise UserError(
-            f"classifier {name!r} needs images of at least 8x8 pixels, "
-            f"not features of shape {list(shape)}; the mlp takes any shape."
-        )
-    return shape[0], shape[1], shape[2]
 
 
 def _poolings(side: int) -> int:

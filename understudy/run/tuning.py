@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from understudy.evaluate.protocol import load_protocol, protocol_names
 from understudy.methods.config import ResolvedConfig
-from understudy.release.claim import Tuning
+from understudy.release.claim import ON_TEST_DATA, Tuning
 from understudy.run.config import NOTHING_SELECTED, RunConfig
 
 
@@ -18,7 +19,7 @@ def tuning_of(config: RunConfig, settings: ResolvedConfig, earlier_runs: int) ->
     made = f"what they were made on ({settings.tuned_on})"
     if config.selected_among:
         covered = config.selection_covered and not settings.tuned_on_itself
-        return Tuning(covered, config.selected_among, config.selected_by)
+        return Tuning(covered, config.selected_among, _criterion(config.selected_by))
     if settings.tuned_on_itself:
         return Tuning(False, presets, made)
     if config.selected_by == NOTHING_SELECTED:
@@ -30,3 +31,11 @@ def tuning_of(config: RunConfig, settings: ResolvedConfig, earlier_runs: int) ->
     if settings.changed:
         return Tuning(covered=False)
     return Tuning(True, presets, f"{made}, as far as this account book shows")
+
+
+def _criterion(stated: str | None) -> str | None:
+    """What was stated; a protocol that chooses on real records is test data by another name."""
+    names_a_protocol = stated is not None and stated in protocol_names()
+    if names_a_protocol and load_protocol(str(stated)).benchmark_only:
+        return ON_TEST_DATA
+    return stated

@@ -1,0 +1,256 @@
+"""Our own figures: what the runs of a folder measured, column by column, seed by seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from understudy.bench.columns import Column, Wanted
+from understudy.bench.run_tables import RunTables, run_tables
+from understudy.bench.store import Store
+from understudy.evaluate.intervals import Interval, student_half_width
+
+_RUN_COLUMNS = (
+    *("run", "status", "reason", "limit", "method", "dataset", "epsilon", "seed", "suite"),
+    *("protocol", "stamp", "protocol_digest", "configuration", "evaluate_key", "commit", "trust"),
+)
+_ROW_COLUMNS = (
+    *("row", "metric", "variant", "value", "low", "high", "reference", "chance"),
+    *("status", "reason"),
+)
+
+
+@dataclass(frozen=True)
+class SeedValue:
+    """What one run measured, with the interval that covers its test records and classifiers."""
+
+    seed: int
+    value: float
+    low: float
+    high: float
+
+
+@dataclass
+class OurFigure:
+    """One configuration of a method in one column, over all its seeds.
+
+    example: a run of this group, to look its settings up.
+    failures: why some seeds gave no value here.
+    references, chances: of each run, as they stand beside its value.
+    """
+
+    column: Column
+    group: Group
+    example: str
+    facts: MetricFacts
+    values: list[SeedValue] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    references: list[float] = field(default_factory=list)
+    chances: list[float] = field(default_factory=list)
+
+    def add(
+        self,
+        seed: int,
+        value: float,
+        low: float,
+        high: float,
+        reference: float | None,
+        chance: float | None,
+    ) -> None:
+        self.values.append(SeedValue(seed, value, low, high))
+        if reference is not None:
+            self.references.append(reference)
+        if chance is not None:
+            self.chances.append(chance)
+
+    def interval(self) -> Interval:
+        """Of several seeds: their mean with Student's t. Of one: the run's own interval."""
+        if len(self.values) == 1:
+            only = self.values[0]
+            return Interval(only.value, only.low, only.high)
+        values = [seed.value for seed in self.values]
+        mean, half = sum(values) / len(values), student_half_width(values)
+        low, high = self.facts.bounds
+        lowest = mean - half if low is None else max(low, mean - half)
+        return Interval(mean, lowest, mean + half if high is None else min(high, mean + half))
+
+
+@dataclass(frozen=True)
+class MetricFacts:
+    """What the metric's class says of it, as its rows repeat it."""
+
+    direction: str
+    unit: str
+    bounds: tuple[float | None, float | None]
+
+
+@dataclass(frozen=True)
+class Group:
+    """What the runs that are averaged have in common; a group has a figure per metric row."""
+
+    method: str
+    dataset: str
+    epsilon: float | None
+    protocol: str
+    protocol_id: str
+    stamp: str | None
+    configuration: str
+    trusted: bool
+    limited: bool
+
+    def column(self, metric: str, variant: str) -> Column:
+        return Column(
+            dataset=self.dataset,
+            epsilon=self.epsilon,
+            metric=metric,
+            variant=variant,
+            protocol=self.protocol,
+            protocol_id=self.protocol_id,
+            stamp=self.stamp,
+        )
+
+
+@dataclass(frozen=True)
+class FailedRun:
+    """A run that ended without figures."""
+
+    method: str
+    dataset: str
+    epsilon: float | None
+    seed: int
+    protocol: str
+    reason: str
+    trusted: bool
+
+
+@dataclass(frozen=True)
+class OurFigures:
+    """superseded: how many finished runs were left out for a later one of the same cell."""
+
+    figures: tuple[OurFigure, ...]
+    failed: tuple[FailedRun, ...]
+    superseded: int
+
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(dict.fromkeys(figure.column for figure in self.figures))
+
+
+def our_figures(
+    store: Store,
+    wanted: Wanted | None = None,
+    *,
+    trusted_only: bool = False,
+    where: Mapping[str, str] | None = None,
+) -> OurFigures:
+    """The figures of a folder.
+
+    Of two runs of one configuration, seed and protocol the later counts, and a failure gives
+    way to a run of the same key that ended well. `where` takes only runs whose columns have
+    these values (a suite, a commit, a method).
+    """
+    tables = run_tables(store.of_kind("run", trusted_only=trusted_only))
+    runs = [run for run in _runs(tables) if all(run[k] == v for k, v in (where or {}).items())]
+    finished = [run for run in runs if run["status"] == "ok"]
+    current = {
+        (run["configuration"], run["seed"], run["protocol_digest"], run["trust"]): run
+        for run in finished
+    }
+    choice = wanted or Wanted()
+    return OurFigures(
+        figures=_figures(tables, list(current.values()), choice),
+        failed=_failed(runs, {run["evaluate_key"] for run in finished}, choice),
+        superseded=len(finished) - len(current),
+    )
+
+
+def _runs(tables: RunTables) -> list[dict[str, Any]]:
+    """The runs by row, each knowing its place."""
+    columns = [tables.runs.column(name).to_pylist() for name in _RUN_COLUMNS]
+    rows = zip(*columns, strict=True)
+    names = (*_RUN_COLUMNS, "row")
+    return [dict(zip(names, (*row, place), strict=True)) for place, row in enumerate(rows)]
+
+
+def _figures(
+    tables: RunTables, runs: Sequence[Mapping[str, Any]], wanted: Wanted
+) -> tuple[OurFigure, ...]:
+    groups: dict[Group, int] = {}
+    by_row = {run["row"]: (run, groups.setdefault(_group(run), len(groups))) for run in runs}
+    group_of = list(groups)
+    facts = _Facts(tables)
+    found: dict[tuple[int, str, str], OurFigure | None] = {}
+    columns = [tables.metrics.column(name).to_pylist() for name in _ROW_COLUMNS]
+    for place, values in enumerate(zip(*columns, strict=True)):
+        row, metric, variant, *numbers, status, reason = values
+        if row not in by_row:
+            continue
+        run, number = by_row[row]
+        key = (number, metric, variant)
+        if key not in found:
+            group = group_of[number]
+            taken = wanted.takes(group.dataset, metric, group.protocol)
+            new = OurFigure(
+                group.column(metric, variant), group, run["run"], facts.of(metric, place)
+            )
+            found[key] = new if taken else None
+        figure = found[key]
+        if figure is not None and status == "ok":
+            figure.add(run["seed"], *numbers)
+        elif figure is not None:
+            figure.failures.append(f"seed {run['seed']}: {reason}")
+    return tuple(figure for figure in found.values() if figure is not None)
+
+
+def _group(run: Mapping[str, Any]) -> Group:
+    return Group(
+        method=run["method"],
+        dataset=run["dataset"],
+        epsilon=run["epsilon"],
+        protocol=run["protocol"],
+        protocol_id=run["protocol_digest"],
+        stamp=run["stamp"],
+        configuration=run["configuration"],
+        trusted=run["trust"] == "trusted",
+        limited=run["limit"] is not None,
+    )
+
+
+class _Facts:
+    """The facts of each metric, read from its first row: they are those of its class."""
+
+    def __init__(self, tables: RunTables) -> None:
+        self._metrics = tables.metrics
+        self._known: dict[str, MetricFacts] = {}
+
+    def of(self, metric: str, place: int) -> MetricFacts:
+        if metric not in self._known:
+            low, high = self._metrics.column("bounds")[place].as_py()
+            self._known[metric] = MetricFacts(
+                direction=self._metrics.column("direction")[place].as_py(),
+                unit=self._metrics.column("unit")[place].as_py(),
+                bounds=(low, high),
+            )
+        return self._known[metric]
+
+
+def _failed(
+    runs: Sequence[Mapping[str, Any]], done: set[str], wanted: Wanted
+) -> tuple[FailedRun, ...]:
+    """The failures that no run of the same key made good; of several tries the last."""
+    last = {run["evaluate_key"]: run for run in runs if run["status"] == "failed"}
+    return tuple(
+        FailedRun(
+            method=run["method"],
+            dataset=run["dataset"],
+            epsilon=run["epsilon"],
+            seed=run["seed"],
+            protocol=run["protocol"] or "",
+            reason=run["reason"],
+            trusted=run["trust"] == "trusted",
+        )
+        for key, run in last.items()
+        if key not in done
+        and (not wanted.datasets or run["dataset"] in wanted.datasets)
+        and (not wanted.protocols or run["protocol"] in wanted.protocols)
+    )

@@ -49,7 +49,7 @@ def gan() -> Method:
     return get_method("dp-gan")
 
 
-def test_a_copy_has_the_same_digest(copy: Copy, merf: Method, gan: Method) -> None:
+def test_methods_differ_and_empty_lines_do_not_count(copy: Copy, merf: Method, gan: Method) -> None:
     assert len(code_digest(merf)) == 64
     assert code_digest(merf) != code_digest(gan)
     before = code_digest(merf)
@@ -138,13 +138,18 @@ class TestOfOthers:
     def test_a_file_counts_with_what_it_imports_from_beside_it(self, tmp_path: Path) -> None:
         folder = tmp_path / "lab"
         folder.mkdir()
-        (folder / "toy_alone.py").write_text(f"import toy_helper\nimport json\n{TOY}")
+        (folder / "toy_alone.py").write_text(
+            f"import toy_helper\nimport understudy.privacy.plan\n{TOY}"
+        )
         (folder / "toy_helper.py").write_text("X = 1\n")
         (folder / "stranger.py").write_text("X = 1\n")
         method = load_method(f"{folder / 'toy_alone.py'}:Toy")
         before = code_digest(method)
         (folder / "stranger.py").write_text("X = 2\n")
         assert code_digest(method) == before
+        (folder / "understudy" / "privacy").mkdir(parents=True)
+        (folder / "understudy" / "privacy" / "plan.py").write_text("not even Python")
+        assert code_digest(method) == before, "a checkout of Understudy may lie there"
         (folder / "toy_helper.py").write_text("X = 20\n")
         assert code_digest(method) != before
 

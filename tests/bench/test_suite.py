@@ -140,6 +140,10 @@ def test_overrides_change_some_runs_and_later_ones_win(desk: Desk) -> None:
     assert changed["digits dp-gan epsilon 10 seed 0"] == (32, ())
 
 
+def test_an_empty_key_is_as_good_as_none(desk: Desk) -> None:
+    assert desk.load(f"{SMALL}\ndefaults:\noverrides:\n") == desk.load(SMALL)
+
+
 def test_an_override_may_ask_for_what_is_there_by_default(desk: Desk) -> None:
     suite = desk.load(f"{SMALL}\noverrides: [{{where: {{seed: 0}}, samples: 5}}]")
     assert suite.cells[0].samples == 5
@@ -339,6 +343,7 @@ def test_a_run_without_guarantee_says_so(desk: Desk) -> None:
         ("grid:\n\t- x", "line 2"),
         ("- 1", "a suite must be values by name"),
         ("defaults: {delta: 1e-5}", "no grid"),
+        ("grid:\n", "no grid"),
         ("a: &a [*a]", "no key 'a'"),
         ("[" * 3000, "nested too deeply"),
     ],

@@ -92,7 +92,8 @@ def _shipped() -> Path:
 
 
 def _layers(path: Path, above: Sequence[Path]) -> _Layers:
-    keys = read_text(path).mapping("a suite", _KEYS)
+    whole = read_text(path).mapping("a suite", _KEYS)
+    keys = {key: text for key, text in whole.items() if not text.is_none}
     parent = _Layers()
     if "extends" in keys:
         parent = _parent(keys["extends"], [*above, path])

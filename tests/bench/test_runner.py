@@ -6,6 +6,7 @@ import json
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +14,11 @@ from tests.bench.rig import Inline, Watching, cell, check_whole, run_all, suite_
 from tests.workplace import Workplace
 from understudy.bench import worker
 from understudy.bench.cell import Cell
+from understudy.bench.evidence import RunEvidence
 from understudy.bench.executors.base import Ended, Job
 from understudy.bench.live import Lines, LiveTable, RowView, clock, table_of
 from understudy.bench.workspace import State, Workspace
+from understudy.errors import UserError
 
 
 @dataclass
@@ -73,6 +76,29 @@ def test_a_failure_of_public_data_says_why(workplace: Workplace) -> None:
     (row,) = rows(workplace, "failed")
     assert "no-such-label" in str(row["reason"])
     assert outcome.standings[0].failure is not None
+
+
+def test_evidence_that_cannot_be_written_is_a_failure_too(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from understudy.bench import phases
+
+    real = phases.write_run_evidence
+
+    def refuse_ok(folder: Path, evidence: RunEvidence) -> Path:
+        if evidence.status == "ok":
+            raise UserError("a place on the machine is named in it.")
+        return real(folder, evidence)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(phases, "write_run_evidence", refuse_ok)
+        outcome, executor, _ = run_all(workplace, cell(workplace))
+    assert outcome.standings[0].state is State.FAILED
+    assert len(executor.started) == 1
+    assert "a place on the machine" in str(rows(workplace, "failed")[0]["reason"])
+    again, _, _ = run_all(workplace, cell(workplace), retry_failed=True)
+    assert again.ok
+    assert len(workplace.book("enter")) == 1
 
 
 def test_a_dead_worker_is_started_again(workplace: Workplace) -> None:

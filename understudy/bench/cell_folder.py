@@ -84,12 +84,14 @@ class CellFolder:
             yield json.loads(path.read_text())
 
     def failure(self, keys: Keys) -> Failure | None:
-        """The last failure of a phase that is still to be done, for the present keys."""
-        for phase in PHASES:
-            if self.record(phase, keys) is None:
-                found = self._failures(phase, getattr(keys, phase))
-                return Failure(**json.loads(found[-1].read_text())) if found else None
-        return None
+        """The last failure of the phase that is to be done next, for the present keys.
+
+        Where all are done and evidence is still missing, writing it failed: that counts as
+        the last phase's.
+        """
+        phase = next((p for p in PHASES if self.record(p, keys) is None), PHASES[-1])
+        found = self._failures(phase, getattr(keys, phase))
+        return Failure(**json.loads(found[-1].read_text())) if found else None
 
     def write_failure(self, failure: Failure) -> None:
         room = RunFolder(self.path / "failures")

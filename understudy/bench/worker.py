@@ -47,15 +47,16 @@ def work_through(task: CellTask) -> int:
     """Every open phase in turn; an error becomes a row with its reason."""
     shown = ProgressFile(task.progress_file)
     work = task.work(shown)
-    for phase in PHASES:
-        shown.phase = phase
-        try:
+    phase = PHASES[0]
+    try:
+        for phase in PHASES:
+            shown.phase = phase
             PHASE_WORK[phase](work)
-        except Exception as error:  # noqa: BLE001 - whatever a method raises is a row
-            traceback.print_exc()
-            fail(work, task.evidence, phase, type(error).__name__, _words(error))
-            return FAILED
-    record(work, task.evidence)
+        record(work, task.evidence)
+    except Exception as error:  # noqa: BLE001 - whatever a method raises is a row
+        traceback.print_exc()
+        fail(work, task.evidence, phase, type(error).__name__, _words(error))
+        return FAILED
     return OK
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from understudy.errors import UserError
@@ -22,13 +23,23 @@ def noise_of(config: RunConfig) -> NoiseSource:
     return NoiseSource.insecure(config.insecure_noise_seed)
 
 
-def begin(path: Path, prepared: Prepared, noise: NoiseSource) -> RunFolder:
-    """A new run folder with its config and its calibrated plan; nothing is spent yet."""
+def begin(
+    path: Path,
+    prepared: Prepared,
+    noise: NoiseSource,
+    also: Callable[[RunFolder], None] | None = None,
+) -> RunFolder:
+    """A new run folder with its config and its calibrated plan; nothing is spent yet.
+
+    also: writes what else must be there from the first moment.
+    """
     plan = calibrate(prepared)
 
     def fill(folder: RunFolder) -> None:
         write_config(folder.path, prepared.config)
         folder.write_plan(plan, run_facts(prepared, noise).to_json())
+        if also is not None:
+            also(folder)
 
     return create_run_folder(path, fill)
 

@@ -38,7 +38,5 @@ def limited_protocol(protocol: Protocol, most: int | None) -> Protocol:
     """The protocol with a stamp that says how little it was shown."""
     if most is None:
         return protocol
-    note = (
-        f"smoke run: limited to about {most} training records, {most} samples, {most} test records"
-    )
+    note = f"smoke run: limited to about {most} training records, samples and test records"
     return replace(protocol, stamp=note if protocol.stamp is None else f"{protocol.stamp}; {note}")

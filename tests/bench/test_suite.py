@@ -400,3 +400,13 @@ class TestShipped:
             Cell("", "", None)
         }
         assert {c.dataset for c in cells} == {"mnist", "fashion-mnist"}
+
+
+def test_a_part_of_a_suite_by_method() -> None:
+    whole = load_suite("smoke")
+    assert whole.only(None) == whole
+    part = whole.only(["dp-merf"])
+    assert {cell.method for cell in part.cells} == {"dp-merf"}
+    assert len(part.cells) == 6
+    with pytest.raises(UserError, match="no method 'dp-gna'.*dp-gan"):
+        whole.only(["dp-gna"])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from understudy.errors import UserError, did_you_mean
 from understudy.run.config import RunConfig
 
 
@@ -83,3 +85,15 @@ class Suite:
     name: str
     cells: tuple[Cell, ...]
     source: Path | None = None
+
+    def only(self, methods: Sequence[str] | None) -> Suite:
+        """The runs of these methods; all of them if none is named."""
+        if not methods:
+            return self
+        known = {cell.method_name for cell in self.cells}
+        for name in methods:
+            if name not in known:
+                raise UserError(
+                    f"suite {self.name} has no method {name!r}; {did_you_mean(name, known)}"
+                )
+        return replace(self, cells=tuple(c for c in self.cells if c.method_name in methods))

@@ -37,7 +37,7 @@ def _facts(cell: Cell, entry: Entry) -> Facts:
     channels, height, width = entry.shape
     shape = (cell.channels or channels, cell.size or height, cell.size or width)
     classes = entry.classes or tuple(str(i) for i in range(_USUAL_CLASSES))
-    label = cell.label or entry.label
+    label = cell.label or entry.label or "label"
     count = entry.parts["train"].count if "train" in entry.parts else 1
     count = count if cell.limit is None else min(count, cell.limit)
     schema = Schema((Attribute(label, classes),), label=label)

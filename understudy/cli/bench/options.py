@@ -15,3 +15,6 @@ EvidenceFolder = Annotated[
 Limit = Annotated[
     int | None, typer.Option(help="A smoke run on about so many records; stamped as one.")
 ]
+OnlyMethods = Annotated[
+    list[str] | None, typer.Option("--method", help="Only runs of this method; repeatable.")
+]

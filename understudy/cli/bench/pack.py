@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from understudy.cli.bars import bars
-from understudy.cli.bench.options import EvidenceFolder, Limit, SuiteName, WorkFolder
+from understudy.cli.bench.options import EvidenceFolder, Limit, OnlyMethods, SuiteName, WorkFolder
 from understudy.cli.guard import guarded, print_json
 from understudy.cli.options import AsJson, Home
 
@@ -23,6 +23,7 @@ def command(
     work: WorkFolder = Path("bench"),
     evidence: EvidenceFolder = None,
     limit: Limit = None,
+    method: OnlyMethods = None,
     as_json: AsJson = False,
     home: Home = None,
 ) -> None:
@@ -33,7 +34,7 @@ def command(
     from understudy.bench.suite import load_suite
     from understudy.bench.workspace import Workspace
 
-    found, workspace = load_suite(suite, limit), Workspace(work, evidence)
+    found, workspace = load_suite(suite, limit).only(method), Workspace(work, evidence)
     target = out or workspace.away / found.name
     moved = pack(found.cells, workspace, target, home, bars(as_json))
     if as_json:

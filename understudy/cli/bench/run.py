@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.bench.options import EvidenceFolder, Limit, SuiteName, WorkFolder
+from understudy.cli.bench.options import EvidenceFolder, Limit, OnlyMethods, SuiteName, WorkFolder
 from understudy.cli.guard import guarded, print_json
 from understudy.cli.options import AsJson, Home
 
@@ -21,6 +21,7 @@ def command(
     work: WorkFolder = Path("bench"),
     evidence: EvidenceFolder = None,
     limit: Limit = None,
+    method: OnlyMethods = None,
     jobs: Annotated[
         int | None, typer.Option(help="Workers at once.", show_default="by cores and GPUs")
     ] = None,
@@ -39,7 +40,7 @@ def command(
     from understudy.errors import UserError
 
     executor = LocalExecutor(jobs)
-    found = load_suite(suite, limit)
+    found = load_suite(suite, limit).only(method)
     words = f"understudy bench run {suite}" + (f" --limit {limit}" if limit is not None else "")
     try:
         outcome = run_suite(

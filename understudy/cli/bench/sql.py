@@ -25,7 +25,7 @@ def command(
     as_json: AsJson = False,
     trusted_only: TrustedOnly = False,
 ) -> None:
-    """Answer one SELECT over a folder of evidence (needs the extra understudy[bench])."""
+    """Answer one SELECT over a folder of evidence (needs duckdb, the extra `bench`)."""
     from understudy.bench.store import read_store
     from understudy.bench.views import answer_csv, answer_json, answer_text, ask
     from understudy.errors import UserError

@@ -71,7 +71,7 @@ def load_judge(device: torch.device) -> Judge:
     """The package's model; what it prints goes to standard error."""
     try:
         package = import_module(PACKAGE)
-    except ImportError as error:
+    except (ImportError, RuntimeError) as error:  # its torchvision may be broken
         raise UserError(
             f"needs the package {PACKAGE}, which cannot be imported ({error}); "
             "install it with `pip install image-reward`."

@@ -14,10 +14,10 @@ from math import log, pi
 
 import torch
 
-_CHUNK = 512
+_CHUNK = 128
 _ROUNDING = 1e-12
 _MOST_ROUNDS = 50
-_TOLERANCE = 1e-6
+_TOLERANCE = 1e-5
 _NO_WEIGHT = 1e-100
 
 # As published: the start is the best width for the nearest point, this added to its squared
@@ -65,8 +65,7 @@ def fit_mixture(centres: torch.Tensor, points: torch.Tensor) -> Mixture:
 
     The objective is the mean of `log(mixture(x) + base(x))`, the base law being normal around
     the mean of the points. It is climbed by expectation-maximisation, which rises at every
-    round and needs no rate, until a round gains less than a millionth of a nat for each
-    dimension. Being one of several maxima, the result depends on the start, which is the
+    round and needs no rate, until a round gains less than 1e-5 nats for each dimension. Being one of several maxima, the result depends on the start, which is the
     published one. Distances are computed anew each round, so memory stays linear.
     """
     widths = _Widths(_first_widths(centres, points), points.new_zeros(()))
@@ -86,25 +85,31 @@ def _first_widths(centres: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
 
 
 def _round(centres: torch.Tensor, points: torch.Tensor, widths: _Widths) -> _Fit:
-    """One round: how much each law has to do with each point, then the best widths for that."""
+    """One round: how much each law has to do with each point, then the best widths for that.
+
+    Densities are kept relative to the largest at each point, and their exponentials are taken
+    once: on a CPU they are what a round costs.
+    """
     count, dimension = points.shape
-    from_mean = _BASE_SCALE * ((points - points.mean(dim=0)) ** 2).sum(dim=1, keepdim=True)
+    from_mean = _BASE_SCALE * ((points - points.mean(dim=0)) ** 2).sum(dim=1)
+    base_laws = _log_densities(from_mean, widths.base, dimension)
     weight, spread = torch.zeros_like(widths.centres), torch.zeros_like(widths.centres)
     base_weight, base_spread = points.new_zeros(()), points.new_zeros(())
     objective = 0.0
     start = 0
     for squared in _squared_distances(points, centres):
-        far = from_mean[start : start + len(squared)]
-        laws = _log_densities(squared, widths.centres, dimension) - log(len(centres))
-        base = _log_densities(far, widths.base, dimension)
-        total = torch.logaddexp(torch.logsumexp(laws, dim=1, keepdim=True), base)
-        shares, base_shares = torch.exp(laws - total), torch.exp(base - total)
-        weight += shares.sum(dim=0)
-        spread += (shares * squared).sum(dim=0)
-        base_weight += base_shares.sum()
-        base_spread += (base_shares * far).sum()
-        objective += float(total.sum())
+        rows = slice(start, start + len(squared))
         start += len(squared)
+        laws = _log_densities(squared, widths.centres, dimension).sub_(log(len(centres)))
+        largest = torch.maximum(laws.amax(dim=1), base_laws[rows])
+        laws.sub_(largest[:, None]).exp_()
+        base = torch.exp(base_laws[rows] - largest)
+        total = laws.sum(dim=1) + base
+        weight += total.reciprocal() @ laws
+        spread += total.reciprocal() @ laws.mul_(squared)
+        base_weight += (base / total).sum()
+        base_spread += (base / total) @ from_mean[rows]
+        objective += float((largest + total.log()).sum())
     best = _Widths(
         _best_width(weight, spread, dimension, widths.centres),
         _best_width(base_weight, base_spread, dimension, widths.base),
@@ -124,8 +129,8 @@ def _log_densities(
     squared: torch.Tensor, log_variances: torch.Tensor, dimension: int
 ) -> torch.Tensor:
     """Logarithms of normal densities, from squared distances to their centres."""
-    scaled = squared * torch.exp(-log_variances)
-    return -0.5 * (scaled + dimension * (log_variances + log(2 * pi)))
+    constant = -0.5 * dimension * (log_variances + log(2 * pi))
+    return (squared * (-0.5 * torch.exp(-log_variances))).add_(constant)
 
 
 def _squared_distances(x: torch.Tensor, y: torch.Tensor) -> Iterator[torch.Tensor]:
@@ -134,5 +139,5 @@ def _squared_distances(x: torch.Tensor, y: torch.Tensor) -> Iterator[torch.Tenso
     for start in range(0, len(x), _CHUNK):
         rows = x[start : start + _CHUNK]
         squares = (rows**2).sum(dim=1, keepdim=True) + y_squares
-        distances = squares - 2 * rows @ y.T
-        yield torch.where(distances < _ROUNDING * squares, 0.0, distances)
+        distances = torch.addmm(squares, rows, y.T, alpha=-2)
+        yield distances.masked_fill_(distances < squares.mul_(_ROUNDING), 0.0)

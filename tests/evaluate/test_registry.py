@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.pages import REPOSITORY, blocks
 from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.evaluate.evaluate import evaluate
@@ -23,20 +25,7 @@ from understudy.evaluate.registry import (
     metric_targets,
 )
 
-BRIGHTNESS = """
-from understudy.evaluate.metric import Measurement, Metric, Need
-
-class Brightness(Metric):
-    name = "brightness"
-    direction = "none"
-    bounds = (0.0, 255.0)
-    unit = "grey level"
-    needs = frozenset({Need.IMAGES})
-
-    def measure(self, case):
-        value, reference = (float(case.drawn(p).features.mean()) for p in ("synthetic", "test"))
-        return Measurement(value, value, value, (case.seed,), reference)
-
+WRONG = """
 class Silent(Metric):
     name = "silent"
     direction = "none"
@@ -46,9 +35,15 @@ def function(): ...
 """
 
 
+def metric_of_the_guide() -> str:
+    guide = REPOSITORY / "docs" / "guide.md"
+    (block,) = (block for block in blocks(guide) if block.words == "brightness.py")
+    return block.text
+
+
 def install(folder: Path, name: str, entry_points: str) -> None:
     """A third-party distribution, as an installer would leave it on the path."""
-    (folder / f"{name}.py").write_text(BRIGHTNESS)
+    (folder / f"{name}.py").write_text(metric_of_the_guide() + WRONG)
     info = folder / f"{name}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
@@ -110,6 +105,17 @@ def test_a_wrong_name_is_answered_with_the_nearest(site: Path) -> None:
 def test_built_in_metrics_are_themselves() -> None:
     assert metric_class("density") is Density
     assert all(metric_class(name).name for name in METRICS)
+
+
+def test_the_reference_lists_every_metric_with_its_direction() -> None:
+    page = REPOSITORY / "docs" / "reference.md"
+    section = page.read_text(encoding="utf-8").partition("## Metrics")[2].partition("\n## ")[0]
+    listed = re.findall(r"^\| `([a-z0-9-]+)` \|[^|]*\| (\w+) \|", section, re.MULTILINE)
+    words = {"none": "neither"}
+    assert dict(listed) == {
+        name: words.get(metric_class(name).direction, metric_class(name).direction)
+        for name in METRICS
+    }
 
 
 def test_listing_metrics_imports_no_torch() -> None:

@@ -408,5 +408,5 @@ def test_a_part_of_a_suite_by_method() -> None:
     part = whole.only(["dp-merf"])
     assert {cell.method for cell in part.cells} == {"dp-merf"}
     assert len(part.cells) == 6
-    with pytest.raises(UserError, match="no method 'dp-gna'.*dp-gan"):
+    with pytest.raises(UserError, match=r"no method 'dp-gna'.*dp-gan"):
         whole.only(["dp-gna"])

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.test_house import HEAVY, loaded_by
 from tests.workplace import Workplace
 from understudy.bench.keys import phase_keys
 from understudy.bench.new_method import class_name, new_method
@@ -123,3 +124,8 @@ def test_bench_alone_shows_its_help(workplace: Workplace) -> None:
 
 def test_new_method_gives_the_address(tmp_path: Path) -> None:
     assert new_method("blur-q", tmp_path / "blur_q.py") == f"{tmp_path / 'blur_q.py'}:BlurQ"
+
+
+def test_the_help_of_bench_is_cheap() -> None:
+    statement = "from understudy.cli.main import run; assert run(['bench', '--help']) == 0"
+    assert not loaded_by(statement) & (HEAVY | {"numpy", "duckdb"})

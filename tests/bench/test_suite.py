@@ -258,6 +258,8 @@ WRONG_VALUES = {
     "size: big": ("size must be a whole number",),
     "label: no": ("label must be text", "quotes"),
     "label: 3": ("label must be text", "quotes"),
+    "channels: 2": ("channels must be 1 (grey) or 3 (colour)",),
+    "device: gpu": ("device must be auto, cpu or cuda",),
     "limit: 1": ("limit must be a whole number of at least 2",),
     "settings: fast": ("settings must be values by name", "fast"),
     "settings: {steps: 0}": ("'steps' must be a whole number of at least 1",),
@@ -345,7 +347,7 @@ def test_a_run_without_guarantee_says_so(desk: Desk) -> None:
         ("defaults: {delta: 1e-5}", "no grid"),
         ("grid:\n", "no grid"),
         ("a: &a [*a]", "no key 'a'"),
-        ("[" * 3000, "nested too deeply"),
+        ("[" * 700, "nested too deeply"),
     ],
 )
 def test_what_is_no_suite_is_refused(desk: Desk, text: str, words: str) -> None:

@@ -32,7 +32,8 @@ def verbs() -> dict[str, set[str]]:
 
 def _verbs_of(group: typer.core.TyperGroup, before: str) -> Iterator[tuple[str, set[str]]]:
     for name, command in group.commands.items():
-        options = {o for parameter in command.params for o in parameter.opts if o.startswith("-")}
+        words = [o for p in command.params for o in (*p.opts, *p.secondary_opts)]
+        options = {word for word in words if word.startswith("-")}
         yield f"{before}{name}", options | {"-h", "--help"}
         if isinstance(command, typer.core.TyperGroup):
             yield from _verbs_of(command, f"{before}{name} ")

@@ -45,11 +45,15 @@ def published_beside(
     from the first table that a source has for a protocol, and of each method the first figure
     of a column there; main results come first, variations after.
     """
-    figures = [placed for placed in map(_placed, published()) if _is_wanted(placed.column, wanted)]
+    there = {(*column.block, column.epsilon) for column in ours}
+    figures = [
+        _placed(figure)
+        for figure in published()
+        if everything or (figure.dataset, figure.metric, _epsilon(figure)) in there
+    ]
+    near = [figure for figure in figures if _is_wanted(figure.column, wanted)]
     if everything:
-        return tuple(_told_apart(figures)), 0
-    there = {(column.block, column.epsilon) for column in ours}
-    near = [f for f in figures if (f.column.block, f.column.epsilon) in there]
+        return tuple(_told_apart(near)), 0
     tables: dict[tuple[object, ...], str] = {}
     first: dict[tuple[Column, Line], Published] = {}
     for figure in near:
@@ -83,15 +87,20 @@ def _placed(figure: Figure) -> Published:
 
 def _column(figure: Figure) -> Column:
     name, ident = _protocol(figure.source, figure.protocol)
-    unbounded = figure.epsilon is None or math.isinf(figure.epsilon)
     return Column(
         dataset=figure.dataset,
-        epsilon=None if unbounded else figure.epsilon,
+        epsilon=_epsilon(figure),
         metric=figure.metric,
         variant=figure.variant,
         protocol=name,
         protocol_id=ident,
     )
+
+
+def _epsilon(figure: Figure) -> float | None:
+    """An infinite budget is none."""
+    unbounded = figure.epsilon is None or math.isinf(figure.epsilon)
+    return None if unbounded else figure.epsilon
 
 
 @functools.cache

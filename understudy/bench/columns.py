@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from understudy.errors import UserError, did_you_mean
@@ -66,17 +66,20 @@ class Wanted:
         )
 
 
-def check_wanted(wanted: Wanted, columns: Iterable[Column]) -> None:
-    """Refuse a choice that nothing answers to, and offer the nearest."""
-    known = list(columns)
-    for option, asked, there in (
-        ("--dataset", wanted.datasets, {column.dataset for column in known}),
-        ("--metric", wanted.metrics, {column.metric for column in known}),
-        ("--protocol", wanted.protocols, {column.protocol for column in known}),
+def check_wanted(
+    wanted: Wanted, shown: Iterable[Column], everything: Callable[[], Iterable[Column]]
+) -> None:
+    """Refuse a choice that nothing answers to, and offer the nearest of all there is."""
+    for option, asked, field in (
+        ("--dataset", wanted.datasets, "dataset"),
+        ("--metric", wanted.metrics, "metric"),
+        ("--protocol", wanted.protocols, "protocol"),
     ):
-        for name in asked:
-            if name not in there:
-                raise UserError(f"{option} {name!r}: no figure has it; {did_you_mean(name, there)}")
+        missing = sorted(set(asked) - {getattr(column, field) for column in shown})
+        if missing:
+            known = {getattr(column, field) for column in everything()}
+            hint = did_you_mean(missing[0], known - set(missing[:1]))
+            raise UserError(f"{option} {missing[0]!r}: no figure has it here; {hint}")
 
 
 def epsilon_words(epsilon: float | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from understudy.bench.columns import Column, Wanted
 from understudy.bench.run_tables import RunTables, run_tables
@@ -21,8 +21,7 @@ _ROW_COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class SeedValue:
+class SeedValue(NamedTuple):
     """What one run measured, with the interval that covers its test records and classifiers."""
 
     seed: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
@@ -183,6 +184,21 @@ def _epsilon(text: Text) -> float | None:
     return None if text.is_none else _between("epsilon", 0.0, None)(text)
 
 
+def _channels(text: Text) -> int:
+    value = text.whole("channels", 1)
+    if value not in (1, 3):
+        raise text.error(f"channels must be 1 (grey) or 3 (colour), not {value}.")
+    return value
+
+
+def _device(text: Text) -> str:
+    """Not whether it is here: a run may be packed for another machine."""
+    words = text.text("device")
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", words):
+        raise text.error(f"device must be auto, cpu or cuda, not {words!r}.")
+    return words
+
+
 def _between(name: str, above: float, below: float | None) -> Callable[[Text], float]:
     def read(text: Text) -> float:
         value = text.number(name)
@@ -217,9 +233,9 @@ READERS: Mapping[str, Callable[[Text], Any]] = {
     "label": _optional(_words("label")),
     "unit": _optional(_words("unit")),
     "size": _optional(_whole("size", 1)),
-    "channels": _optional(_whole("channels", 1)),
+    "channels": _optional(_channels),
     "public": _optional(_dataset),
     "limit": _optional(_whole("limit", 2)),
-    "device": _words("device"),
+    "device": _device,
 }
 """How each field of a cell is read; what a reader refuses, it refuses with the line."""

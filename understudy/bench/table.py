@@ -93,10 +93,21 @@ def build_table(
     for run in ours.failed:
         builder.add_failed(run)
     blocks = builder.blocks()
-    check_wanted(choice, [column for block in blocks for column in block.columns])
+    shown = [column for block in blocks for column in block.columns]
+    check_wanted(choice, shown, lambda: _everything(store, published))
     notes = [] if trusted_only else store.warnings()
     notes += _count_notes(ours.superseded, more)
     return Table(blocks, ours.failed, tuple(notes))
+
+
+def _everything(store: Store, published: bool | None) -> list[Column]:
+    """All columns that could have been asked for."""
+    columns = list(our_figures(store).columns())
+    if published is not False:
+        from understudy.bench.beside import published_beside
+
+        columns += [found.column for found in published_beside((), Wanted(), True)[0]]
+    return columns
 
 
 class _Builder:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -136,17 +138,35 @@ def our_figures(
     way to a run of the same key that ended well. `where` takes only runs whose columns have
     these values (a suite, a commit, a method).
     """
+    with _no_collection():
+        return _our_figures(store, wanted or Wanted(), trusted_only, where or {})
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without the search for cycles, of which there are none: it takes as long as the rest."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _our_figures(
+    store: Store, wanted: Wanted, trusted_only: bool, where: Mapping[str, str]
+) -> OurFigures:
     tables = run_tables(store.of_kind("run", trusted_only=trusted_only))
-    runs = [run for run in _runs(tables) if all(run[k] == v for k, v in (where or {}).items())]
+    runs = [run for run in _runs(tables) if all(run[k] == v for k, v in where.items())]
     finished = [run for run in runs if run["status"] == "ok"]
     current = {
         (run["configuration"], run["seed"], run["protocol_digest"], run["trust"]): run
         for run in finished
     }
-    choice = wanted or Wanted()
     return OurFigures(
-        figures=_figures(tables, list(current.values()), choice),
-        failed=_failed(runs, {run["evaluate_key"] for run in finished}, choice),
+        figures=_figures(tables, list(current.values()), wanted),
+        failed=_failed(runs, {run["evaluate_key"] for run in finished}, wanted),
         superseded=len(finished) - len(current),
     )
 
@@ -177,8 +197,7 @@ def _figures(
         if wanted.takes(group.dataset, metric, group.protocol):
             column, known = group.column(metric, variant), facts.of(metric, rows.place[start])
             figure = OurFigure(column, group, run["run"], known)
-            for place in range(start, end):
-                rows.add(figure, place, by_row[rows.run[place]]["seed"])
+            rows.fill(figure, start, end, [by_row[row]["seed"] for row in rows.run[start:end]])
             found.append(figure)
     return tuple(found)
 
@@ -222,17 +241,21 @@ class _Rows:
         self._numbers = [_picked(columns.column(name), self.place) for name in _NUMBERS]
         self._reason = columns.column("reason")
 
-    def add(self, figure: OurFigure, place: int, seed: int) -> None:
-        value, low, high, reference, chance = [numbers[place] for numbers in self._numbers]
-        if value is None or low is None or high is None:
-            reason = self._reason[self.place[place]].as_py()
-            figure.failures.append(f"seed {seed}: {reason}")
-            return
-        figure.values.append(SeedValue(seed, value, low, high))
-        if reference is not None:
-            figure.references.append(reference)
-        if chance is not None:
-            figure.chances.append(chance)
+    def fill(self, figure: OurFigure, start: int, end: int, seeds: Sequence[int]) -> None:
+        """Give a figure what its rows hold."""
+        values, lows, highs, *beside = [numbers[start:end] for numbers in self._numbers]
+        for seed, value, low, high in zip(seeds, values, lows, highs, strict=True):
+            if value is not None and low is not None and high is not None:
+                figure.values.append(SeedValue(seed, value, low, high))
+        figure.references, figure.chances = (
+            [number for number in numbers if number is not None] for numbers in beside
+        )
+        if len(figure.values) < len(seeds):
+            missing = [place for place in range(start, end) if self._numbers[0][place] is None]
+            figure.failures = [
+                f"seed {seeds[place - start]}: {self._reason[self.place[place]].as_py()}"
+                for place in missing
+            ]
 
 
 def _array(column: Any) -> Numbers:

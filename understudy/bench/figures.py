@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import gc
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from understudy.bench.columns import Column, Wanted
 from understudy.bench.run_tables import RunTables, run_tables
@@ -15,10 +21,9 @@ _RUN_COLUMNS = (
     *("run", "status", "reason", "limit", "method", "dataset", "epsilon", "seed", "suite"),
     *("protocol", "stamp", "protocol_digest", "configuration", "evaluate_key", "commit", "trust"),
 )
-_ROW_COLUMNS = (
-    *("row", "metric", "variant", "value", "low", "high", "reference", "chance"),
-    *("status", "reason"),
-)
+_WORDS = ("metric", "variant")
+_NUMBERS = ("value", "low", "high", "reference", "chance")
+Numbers = npt.NDArray[Any]
 
 
 class SeedValue(NamedTuple):
@@ -47,21 +52,6 @@ class OurFigure:
     failures: list[str] = field(default_factory=list)
     references: list[float] = field(default_factory=list)
     chances: list[float] = field(default_factory=list)
-
-    def add(
-        self,
-        seed: int,
-        value: float,
-        low: float,
-        high: float,
-        reference: float | None,
-        chance: float | None,
-    ) -> None:
-        self.values.append(SeedValue(seed, value, low, high))
-        if reference is not None:
-            self.references.append(reference)
-        if chance is not None:
-            self.chances.append(chance)
 
     def interval(self) -> Interval:
         """Of several seeds: their mean with Student's t. Of one: the run's own interval."""
@@ -148,17 +138,35 @@ def our_figures(
     way to a run of the same key that ended well. `where` takes only runs whose columns have
     these values (a suite, a commit, a method).
     """
+    with _no_collection():
+        return _our_figures(store, wanted or Wanted(), trusted_only, where or {})
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without the search for cycles, of which there are none: it takes as long as the rest."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _our_figures(
+    store: Store, wanted: Wanted, trusted_only: bool, where: Mapping[str, str]
+) -> OurFigures:
     tables = run_tables(store.of_kind("run", trusted_only=trusted_only))
-    runs = [run for run in _runs(tables) if all(run[k] == v for k, v in (where or {}).items())]
+    runs = [run for run in _runs(tables) if all(run[k] == v for k, v in where.items())]
     finished = [run for run in runs if run["status"] == "ok"]
     current = {
         (run["configuration"], run["seed"], run["protocol_digest"], run["trust"]): run
         for run in finished
     }
-    choice = wanted or Wanted()
     return OurFigures(
-        figures=_figures(tables, list(current.values()), choice),
-        failed=_failed(runs, {run["evaluate_key"] for run in finished}, choice),
+        figures=_figures(tables, list(current.values()), wanted),
+        failed=_failed(runs, {run["evaluate_key"] for run in finished}, wanted),
         superseded=len(finished) - len(current),
     )
 
@@ -174,31 +182,24 @@ def _runs(tables: RunTables) -> list[dict[str, Any]]:
 def _figures(
     tables: RunTables, runs: Sequence[Mapping[str, Any]], wanted: Wanted
 ) -> tuple[OurFigure, ...]:
+    """One figure for each group, metric and variant."""
     groups: dict[Group, int] = {}
-    by_row = {run["row"]: (run, groups.setdefault(_group(run), len(groups))) for run in runs}
-    group_of = list(groups)
-    facts = _Facts(tables)
-    found: dict[tuple[int, str, str], OurFigure | None] = {}
-    columns = [tables.metrics.column(name).to_pylist() for name in _ROW_COLUMNS]
-    for place, values in enumerate(zip(*columns, strict=True)):
-        row, metric, variant, *numbers, status, reason = values
-        if row not in by_row:
-            continue
-        run, number = by_row[row]
-        key = (number, metric, variant)
-        if key not in found:
-            group = group_of[number]
-            taken = wanted.takes(group.dataset, metric, group.protocol)
-            new = OurFigure(
-                group.column(metric, variant), group, run["run"], facts.of(metric, place)
-            )
-            found[key] = new if taken else None
-        figure = found[key]
-        if figure is not None and status == "ok":
-            figure.add(run["seed"], *numbers)
-        elif figure is not None:
-            figure.failures.append(f"seed {run['seed']}: {reason}")
-    return tuple(figure for figure in found.values() if figure is not None)
+    group_of_run = np.full(tables.runs.num_rows, -1)
+    by_row = {run["row"]: run for run in runs}
+    for run in runs:
+        group_of_run[run["row"]] = groups.setdefault(_group(run), len(groups))
+    members, rows = list(groups), _Rows(tables, group_of_run)
+    facts, found = _Facts(tables), []
+    for start, end in rows.spans:
+        run = by_row[rows.run[start]]
+        group = members[group_of_run[run["row"]]]
+        metric, variant = rows.metric[start], rows.variant[start]
+        if wanted.takes(group.dataset, metric, group.protocol):
+            column, known = group.column(metric, variant), facts.of(metric, rows.place[start])
+            figure = OurFigure(column, group, run["run"], known)
+            rows.fill(figure, start, end, [by_row[row]["seed"] for row in rows.run[start:end]])
+            found.append(figure)
+    return tuple(found)
 
 
 def _group(run: Mapping[str, Any]) -> Group:
@@ -213,6 +214,63 @@ def _group(run: Mapping[str, Any]) -> Group:
         trusted=run["trust"] == "trusted",
         limited=run["limit"] is not None,
     )
+
+
+class _Rows:
+    """The metric rows, sorted so that those of one figure lie together, from `start` to `end`.
+
+    Sorted as arrays, for grouping 140,000 rows one by one takes too long; then plain lists,
+    for looking at single numbers of an array takes long too. Runs without a group are left out.
+    """
+
+    def __init__(self, tables: RunTables, group_of_run: Numbers) -> None:
+        columns = tables.metrics
+        run = _array(columns.column("row"))
+        key = group_of_run[run]
+        taken = np.flatnonzero(key >= 0)
+        words = [columns.column(name).combine_chunks().dictionary_encode() for name in _WORDS]
+        for column in words:
+            key = key * len(column.dictionary) + _array(column.indices)
+        order = taken[np.argsort(key[taken], kind="stable")]
+        cuts = np.flatnonzero(np.diff(key[order])) + 1
+        edges = [0, *cuts.tolist(), len(order)] if len(order) else []
+        self.spans = list(itertools.pairwise(edges))
+        self.place: list[int] = order.tolist()
+        self.run: list[int] = run[order].tolist()
+        self.metric, self.variant = (_decoded(column, self.place) for column in words)
+        self._numbers = [_picked(columns.column(name), self.place) for name in _NUMBERS]
+        self._reason = columns.column("reason")
+
+    def fill(self, figure: OurFigure, start: int, end: int, seeds: Sequence[int]) -> None:
+        """Give a figure what its rows hold."""
+        values, lows, highs, *beside = [numbers[start:end] for numbers in self._numbers]
+        for seed, value, low, high in zip(seeds, values, lows, highs, strict=True):
+            if value is not None and low is not None and high is not None:
+                figure.values.append(SeedValue(seed, value, low, high))
+        figure.references, figure.chances = (
+            [number for number in numbers if number is not None] for numbers in beside
+        )
+        if len(figure.values) < len(seeds):
+            missing = [place for place in range(start, end) if self._numbers[0][place] is None]
+            figure.failures = [
+                f"seed {seeds[place - start]}: {self._reason[self.place[place]].as_py()}"
+                for place in missing
+            ]
+
+
+def _array(column: Any) -> Numbers:
+    """As `to_numpy`, which would load pandas wherever that is installed."""
+    return np.array(column.to_pylist(), dtype=np.int64)
+
+
+def _decoded(column: Any, places: Sequence[int]) -> list[str]:
+    known, codes = column.dictionary.to_pylist(), column.indices.to_pylist()
+    return [known[codes[place]] for place in places]
+
+
+def _picked(column: Any, places: Sequence[int]) -> list[float | None]:
+    values = column.to_pylist()
+    return [values[place] for place in places]
 
 
 class _Facts:

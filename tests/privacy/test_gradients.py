@@ -383,6 +383,50 @@ def test_a_loss_that_mixes_records_is_refused(backend: str) -> None:
         engine.prepare(mean_loss, {})
 
 
+class Hidden(nn.Module):
+    """Mixes the batch inside a branch that begins at zero, before a head that does."""
+
+    def __init__(self, mixes: bool) -> None:
+        super().__init__()
+        self.into, self.branch, self.out = nn.Linear(16, 6), nn.Linear(6, 6), nn.Linear(6, 3)
+        self.mixes = mixes
+        for layer in (self.branch, self.out):
+            nn.init.zeros_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        x = self.into(images.flatten(1))
+        inner = torch.tanh(x)
+        if self.mixes:
+            inner = inner - inner.mean(dim=0)
+        return self.out(x + self.branch(inner))
+
+
+@pytest.mark.parametrize("backend", ["auto", *BACKENDS])
+def test_mixing_behind_layers_that_begin_at_zero_is_refused(backend: str) -> None:
+    """It shows nowhere before training: neither in values nor in gradients."""
+    torch.manual_seed(0)
+    sound = engine_of(Case(lambda: [Hidden(mixes=False)], classify), backend, records(6))
+    sound.prepare(classify, {})
+    assert not sound.models[0].out.weight.any(), "the check leaves parameters as they were"
+    engine = engine_of(Case(lambda: [Hidden(mixes=True)], classify), backend, records(6))
+    with pytest.raises(PrivacyError, match="mixes the records"):
+        engine.prepare(classify, {})
+
+
+@pytest.mark.parametrize("backend", ["expanded", "opacus"])
+def test_a_loss_that_sorts_its_rows_is_not_given_to_a_backend_that_tells_rows_by_place(
+    backend: str,
+) -> None:
+    def sorting(models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> torch.Tensor:
+        order = batch.labels.argsort(stable=True)
+        scores = models[0](batch.features[order])[order.argsort()]
+        return nn.functional.cross_entropy(scores, batch.labels, reduction="none")
+
+    with pytest.raises(PrivacyError, match="record by record"):
+        engine_of(CASES["mlp"], backend, records(6)).prepare(sorting, {})
+
+
 @pytest.mark.parametrize("backend", ["auto", *BACKENDS])
 def test_models_that_share_a_parameter_are_refused(backend: str) -> None:
     model = mlp(0, 16, 16)

@@ -291,6 +291,37 @@ def test_changed_weights_frozen_or_not_and_buffers_are_followed(backend: str) ->
     assert torch.allclose(moved, fresh.clipped_sum(loss, {}, np.arange(6)).total, atol=1e-6)
 
 
+class Faded(nn.Module):
+    """Two knobs that are neither parameters nor buffers, and a note of what went through."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(16, 3)
+        self.alpha, self.shift, self.last = 0.5, torch.zeros(3), torch.zeros(3)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        scores = self.alpha * self.linear(images.flatten(1)) + self.shift
+        self.last.copy_(scores.detach().sum(dim=0))
+        return scores if self.training else 2.0 * scores
+
+
+@pytest.mark.parametrize("backend", ["expanded", "opacus"])
+def test_knobs_that_a_method_turns_between_steps_are_followed(backend: str) -> None:
+    torch.manual_seed(0)
+    data, model = records(6), Faded()
+    case = Case(lambda: [model], classify)
+    engine = engine_of(case, backend, data)
+    engine.prepare(classify, {})
+    model.alpha, model.shift = 1.5, torch.tensor([3.0, 0.0, -3.0])
+    model.train(backend == "opacus")
+    seen = recording(engine)
+    model.last = torch.zeros(3)
+    found = engine.clipped_sum(classify, {}, np.arange(6))
+    assert not model.last.any(), "what a forward pass writes does not stay in the model"
+    expected = one_by_one(case, engine, seen, list(range(6)))
+    assert torch.allclose(found.total, expected, atol=1e-6)
+
+
 def test_an_engine_serves_only_the_parameters_it_was_made_for() -> None:
     engine = engine_of(CASES["mlp"], "vmap", records(6))
     model = engine.models[0]

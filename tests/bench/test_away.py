@@ -58,6 +58,7 @@ def test_there_and_back(workplace: Workplace, capsys: pytest.CaptureFixture[str]
     job, result = str(workplace / "job"), str(workplace / "out/result.tar")
     assert away.main([job, "--phases", "fit,sample", "--result", result]) == away.OK
     assert ": done" in capsys.readouterr().out
+    assert Path(result).stat().st_mode & 0o777 == 0o600, "it holds losses and batch sizes"
     assert [m.done for m in collected(workplace, "out/result.tar")] == [True]
     assert [m.words for m in collected(workplace, "out/result.tar")] == ["is here already"]
     assert states(workplace, mine) == [State.FITTED]

@@ -9,9 +9,10 @@ import pytest
 
 from tests.bench.samples import failed_run, metric_row, metrics, run_evidence
 from understudy.bench.columns import Wanted
-from understudy.bench.evidence import write_all_evidence
+from understudy.bench.evidence import write_all_evidence, write_run_evidence
 from understudy.bench.figures import our_figures
 from understudy.bench.seal import sealed_bytes
+from understudy.bench.shareable import dataset_name
 from understudy.bench.store import read_store
 from understudy.bench.table import Table, build_table
 from understudy.bench.table_text import text_table
@@ -210,3 +211,21 @@ def test_a_choice_that_nothing_answers_to_is_refused(tmp_path: Path) -> None:
         UserError, match="--dataset 'mnits': no figure has it here; did you mean mnist"
     ):
         build_table(read_store(tmp_path), Wanted(datasets=("mnits",)), published=False)
+
+
+def test_a_table_says_whose_figures_it_holds(tmp_path: Path) -> None:
+    """Before somebody publishes it: no noise protects what is measured on an owner's data."""
+    write_run_evidence(tmp_path, run_evidence())
+    told = "for the owner alone, measured on data not declared public: photos"
+    assert told not in build_table(read_store(tmp_path), published=False).notes
+    write_run_evidence(tmp_path, run_evidence(dataset="photos", public=False))
+    assert told in build_table(read_store(tmp_path), published=False).notes
+    public = build_table(read_store(tmp_path), Wanted(datasets=("mnist",)), published=False)
+    assert told not in public.notes
+
+
+def test_an_owners_folder_never_stands_among_a_public_datasets_figures() -> None:
+    place = "/" + "srv/scans/"
+    assert dataset_name(f"{place}mnist") == "own mnist"
+    assert dataset_name(f"{place}ward-7") == "ward-7"
+    assert dataset_name("mnist") == "mnist"

@@ -138,11 +138,13 @@ def fitting_of(job: FitJob, job_path: Path, device: str) -> Fitting:
 
 
 def write_result(job: Path, target: Path) -> None:
-    """One archive of what is finished, to be copied home."""
+    """One archive of what is finished, to be copied home; only its owner may read it."""
     new = target.with_name(f".{target.name}.new")
     target.parent.mkdir(parents=True, exist_ok=True)
     left = 0
-    with tarfile.open(new, "w") as archive:
+    new.unlink(missing_ok=True)
+    handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as file, tarfile.open(fileobj=file, mode="w") as archive:
         for folder in job_folders(job):
             if not (folder / "run" / "fit.json").exists():
                 left += 1

@@ -20,6 +20,7 @@ from understudy.evaluate.intervals import Interval, student_half_width
 _RUN_COLUMNS = (
     *("run", "status", "reason", "limit", "method", "dataset", "epsilon", "seed", "suite"),
     *("protocol", "stamp", "protocol_digest", "configuration", "evaluate_key", "commit", "trust"),
+    "audience",
 )
 _WORDS = ("metric", "variant")
 _NUMBERS = ("value", "low", "high", "reference", "chance")
@@ -115,11 +116,14 @@ class FailedRun:
 
 @dataclass(frozen=True)
 class OurFigures:
-    """superseded: how many finished runs were left out for a later one of the same cell."""
+    """superseded: how many finished runs were left out for a later one of the same cell.
+    owners: the datasets that are not declared public: what is measured on them is the owner's.
+    """
 
     figures: tuple[OurFigure, ...]
     failed: tuple[FailedRun, ...]
     superseded: int
+    owners: tuple[str, ...]
 
     def columns(self) -> tuple[Column, ...]:
         return tuple(dict.fromkeys(figure.column for figure in self.figures))
@@ -164,10 +168,12 @@ def _our_figures(
         (run["configuration"], run["seed"], run["protocol_digest"], run["trust"]): run
         for run in finished
     }
+    shown = [run for run in runs if not wanted.datasets or run["dataset"] in wanted.datasets]
     return OurFigures(
         figures=_figures(tables, list(current.values()), wanted),
         failed=_failed(runs, {run["evaluate_key"] for run in finished}, wanted),
         superseded=len(finished) - len(current),
+        owners=tuple(sorted({run["dataset"] for run in shown if run["audience"] == "owner"})),
     )
 
 

@@ -196,12 +196,14 @@ def test_what_is_not_finished_stays_away(workplace: Workplace) -> None:
     assert away.main([str(workplace / "nothing")]) == 2
 
 
+@pytest.mark.parametrize("whose", ["code", "package"])
 def test_other_code_than_was_packed_is_refused(
-    workplace: Workplace, capsys: pytest.CaptureFixture[str]
+    workplace: Workplace, capsys: pytest.CaptureFixture[str], whose: str
 ) -> None:
+    """The method's, and this package's: the door and the noise lie there."""
     packed(workplace, cell(workplace))
     (path,) = workplace.folder.glob("job/cells/*/job.json")
-    path.write_text(path.read_text().replace(FitJob.read(path.parent).code, "0" * 64))
+    path.write_text(path.read_text().replace(getattr(FitJob.read(path.parent), whose), "0" * 64))
     assert away.main([str(workplace / "job")]) == away.FAILED
     assert "is not that for which" in capsys.readouterr().out
 

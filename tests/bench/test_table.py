@@ -149,7 +149,16 @@ def test_of_two_runs_of_one_cell_the_later_counts(tmp_path: Path) -> None:
     write_all_evidence(tmp_path, runs)
     table = table_of(tmp_path)
     assert "60.0 ±1.0 (1)" in text_table(table)
-    assert "1 runs are left out for later runs of the same cell" in table.notes
+    assert "1 runs are left out for later runs of the same cell or data" in table.notes
+
+
+def test_runs_on_other_contents_of_a_dataset_are_not_averaged(tmp_path: Path) -> None:
+    runs = [
+        run_evidence(seed=seed, rows=[accuracy(v)], data_hash=content * 64)
+        for seed, v, content in ((0, 0.9, "a"), (1, 0.6, "b"))
+    ]
+    write_all_evidence(tmp_path, runs)
+    assert "60.0 ±1.0 (1)" in text_table(table_of(tmp_path))
 
 
 def test_configurations_of_one_method_are_told_apart(tmp_path: Path) -> None:

@@ -116,10 +116,10 @@ def fitting_of(job: FitJob, job_path: Path, device: str) -> Fitting:
     """The method and its records; refuses code that is not what the plan was made for."""
     module, _, name = job.method.partition(":")
     method = cast(Method, getattr(importlib.import_module(module), name)())
-    if code_digest(method) != job.code:
+    if code_digest(method) != job.code or package_digest() != job.package:
         raise UserError(
-            f"the code of {job.method} is not that for which {job.title} was packed; bring the "
-            "same version here, or pack it again."
+            f"the code of {job.method} or of this package is not that for which {job.title} was "
+            "packed; bring the same files here."
         )
     schema = Schema.from_json(job.schema)
     parts = {name: read_records(job_path / file, schema) for name, file in job.records.items()}

@@ -274,7 +274,7 @@ def _owners_note(datasets: Sequence[str]) -> list[str]:
 def _count_notes(superseded: int, more: int) -> list[str]:
     notes = []
     if superseded:
-        notes.append(f"{superseded} runs are left out for later runs of the same cell")
+        notes.append(f"{superseded} runs are left out for later runs of the same cell or data")
     if more:
         notes.append(
             f"{more} more published figures of these methods are left out; --published shows all"

@@ -48,6 +48,12 @@ def states(place: Workplace, *cells: Cell) -> list[State]:
     return [s.state for s in Workspace(place / "bench").survey(cells)]
 
 
+def test_a_job_with_nothing_fitted_says_so(workplace: Workplace) -> None:
+    packed(workplace, cell(workplace))
+    said = workplace.run("bench", "collect", "job").succeeded().out
+    assert said == "nothing is fitted there yet: nothing was taken.\n"
+
+
 def test_there_and_back(workplace: Workplace, capsys: pytest.CaptureFixture[str]) -> None:
     mine = cell(workplace)
     assert [m.done for m in packed(workplace, mine)] == [True]

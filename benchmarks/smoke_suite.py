@@ -65,7 +65,7 @@ def kill_at_random_moments(folder: Path, whole: float, chance: random.Random) ->
     """Start the suite again and again; the runner and a worker are killed in turn."""
     told: list[str] = []
     for number in range(MOMENTS):
-        after = chance.uniform(4.0, 4.0 + whole / MOMENTS)
+        after = chance.uniform(3.0, 3.0 + whole / (3 * MOMENTS))
         told.append(f"{_kill_once(folder, after, number, chance)} after {after:.1f} s")
     if _start(folder).wait():
         raise SystemExit("the suite did not end well after it was killed")

@@ -7,6 +7,7 @@ import itertools
 import sys
 import time
 from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -119,8 +120,14 @@ def test_senseless_orders(count, size):
 
 
 @pytest.fixture(scope="module")
-def readability() -> ModuleType:
+def readability() -> Iterator[ModuleType]:
     """The script that measures the promise at full size; here it runs on a small set."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(SCRIPT.parent))
+        yield _loaded()
+
+
+def _loaded() -> ModuleType:
     spec = importlib.util.spec_from_file_location("portraits_readability", SCRIPT)
     assert spec is not None
     assert spec.loader is not None

@@ -6,8 +6,8 @@ import importlib.util
 import itertools
 import sys
 import time
-from dataclasses import replace
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 

@@ -111,3 +111,10 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
         compare(tmp_path, "dp-merf", "pe")
     with pytest.raises(UserError, match="names 0 commits"):
         compare(tmp_path, "aaaaaaa", "ccccccc")
+
+
+def test_one_run_a_side_says_what_its_interval_leaves_out(tmp_path: Path) -> None:
+    write_all_evidence(tmp_path, [run("dp-merf", 0, 0.7), run("dp-gan", 0, 0.9)])
+    assert "not another run of either method" in comparison_text(
+        compare(tmp_path, "dp-merf", "dp-gan")
+    )

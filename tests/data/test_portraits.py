@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
-import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
+from tests.scripts import load_script
 from understudy.data.catalog import catalog_entry
 from understudy.data.load import load
 from understudy.data.portraits import (
@@ -28,8 +25,6 @@ from understudy.data.records import Images, Records
 from understudy.data.schema import Attribute, Schema
 
 from .samples import refused
-
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "portraits_readability.py"
 
 
 def codes_of(declared: Declaration, count: int = 20_000) -> dict[str, np.ndarray]:
@@ -120,21 +115,9 @@ def test_senseless_orders(count, size):
 
 
 @pytest.fixture(scope="module")
-def readability() -> Iterator[ModuleType]:
+def readability() -> ModuleType:
     """The script that measures the promise at full size; here it runs on a small set."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(SCRIPT.parent))
-        yield _loaded()
-
-
-def _loaded() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("portraits_readability", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_script("portraits_readability")
 
 
 def halves(records: Records, train: int) -> tuple[Records, Records]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 import xml.etree.ElementTree as ET
 from types import ModuleType
 
@@ -12,6 +10,7 @@ import pytest
 
 from tests.docs.pages import REPOSITORY
 from tests.docs.protocol_rows import protocol_rows, rule_rows, source_lines, summary_rows
+from tests.scripts import load_script
 
 PAGE = (REPOSITORY / "docs" / "protocols.md").read_text(encoding="utf-8").splitlines()
 EVIDENCE = REPOSITORY / "benchmarks" / "evidence" / "selection_inflation.json"
@@ -19,14 +18,7 @@ EVIDENCE = REPOSITORY / "benchmarks" / "evidence" / "selection_inflation.json"
 
 @pytest.fixture(scope="module")
 def figure() -> ModuleType:
-    script = REPOSITORY / "benchmarks" / "inflation_figure.py"
-    spec = importlib.util.spec_from_file_location("inflation_figure", script)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_script("inflation_figure")
 
 
 def test_the_page_lists_every_protocol_rule_and_summary() -> None:

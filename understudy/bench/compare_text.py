@@ -27,7 +27,11 @@ def comparison_text(comparison: Comparison) -> str:
             lines += ["", f"{place[0]}, {place[1]}, protocol {place[2]}"]
         before = place
         lines.append(line)
-    lines += ["", "pairs: seeds that both sides have; -: the two intervals, combined"]
+    lines += [
+        "",
+        "pairs: seeds that both sides have; -: fewer than two, so each run's own interval, which covers",
+        "the test images and the classifiers' seeds, not another run of either method",
+    ]
     if comparison.alone:
         lines.append(f"{comparison.alone} columns are left out: only one side has them")
     if comparison.left_out:

@@ -107,6 +107,7 @@ def test_a_measurement_cannot_be_the_unit(tmp_path):
     ("rows", "words"),
     [
         pytest.param([{"finding": "x", "file_name": "../out.png"}], ("outside",), id="escape"),
+        pytest.param([{"finding": "x", "file_name": "a\0.png"}], ("NUL byte",), id="nul"),
         pytest.param([ROWS[0], ROWS[0]], ("twice",), id="repeated row"),
     ],
 )

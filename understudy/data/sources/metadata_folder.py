@@ -114,6 +114,8 @@ def _jsonl_rows(text: str, path: Path) -> list[Row]:
 
 def _image_path(metadata: Path, number: int, row: Row) -> Path:
     name = row.get(FILE_NAME)
+    if isinstance(name, str) and "\0" in name:
+        raise UserError(f"{metadata} row {number} has a NUL byte in file_name; name a file.")
     if not isinstance(name, str):
         columns = ", ".join(map(repr, row))
         raise UserError(

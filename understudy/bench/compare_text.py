@@ -29,8 +29,8 @@ def comparison_text(comparison: Comparison) -> str:
         lines.append(line)
     lines += [
         "",
-        "pairs: seeds that both sides have; -: fewer than two, so each run's own interval, which covers",
-        "the test images and the classifiers' seeds, not another run of either method",
+        "pairs: seeds that both sides have; -: fewer than two, so each run's own interval,",
+        "which covers test images and classifiers' seeds, not another run of either method",
     ]
     if comparison.alone:
         lines.append(f"{comparison.alone} columns are left out: only one side has them")

@@ -26,7 +26,7 @@ truncation takes off a record is below a millionth of the noise."""
 _MOST_UNITS = 2**32
 """A sum of more could leave the 63 bits of its integers."""
 
-_VALUES_AT_ONCE = 2**18
+_VALUES_AT_ONCE = 2**17
 """Rounded at once, so that the work stays in cache."""
 
 

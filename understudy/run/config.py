@@ -36,6 +36,8 @@ class RunConfig:
         by what, and whether that choice is public or charged.
     noise: "exact" or "float", the arithmetic of the noise; None takes exact for methods whose
         releases are one-shot, float for others.
+    limit: a smoke run on about so many training records, samples and test records; it can
+        never be released.
     insecure_noise_seed: repeatable noise for debugging; such a run can never be released.
     """
 
@@ -62,6 +64,7 @@ class RunConfig:
     selected_by: str | None = None
     selection_covered: bool = False
     noise: str | None = None
+    limit: int | None = None
     insecure_noise_seed: int | None = None
 
     def __post_init__(self) -> None:
@@ -78,9 +81,11 @@ class RunConfig:
             raise UserError(f"--noise must be {' or '.join(NOISES)}, not {self.noise!r}.")
         if self.samples is not None and self.samples < 1:
             raise UserError(f"--samples must be at least 1, not {self.samples}.")
-        self._check_selection()
+        if self.limit is not None and self.limit < 2:
+            raise UserError(f"--limit must be at least 2, not {self.limit}.")
         if self.unit is not None and self.unit == self.label:
             raise UserError(f"--unit and --label both name {self.unit!r}; they must differ.")
+        self._check_selection()
 
     def _check_selection(self) -> None:
         if self.selected_among and not self.selected_by:

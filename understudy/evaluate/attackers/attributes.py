@@ -71,7 +71,7 @@ class AttributeInference(Attack):
     def row(self, case: Case) -> Row:
         """The row names the attribute, which only the records know."""
         found = super().row(case)
-        name = target_attribute(case.test)
+        name = target_attribute(case)
         return replace(found, variant=f"{self.tool}, {name}") if name else found
 
     def measure(self, case: Case) -> Measurement:
@@ -196,15 +196,16 @@ def difference(first: Interval, second: Interval) -> Interval:
     )
 
 
-def target_attribute(records: Records) -> str | None:
-    """The attribute that is attacked: the first sensitive one, else the label."""
-    schema = records.schema
-    return schema.sensitive[0] if schema.sensitive else schema.label
+def target_attribute(case: Case) -> str | None:
+    """The attribute that is attacked: the first that some part calls sensitive, else the label."""
+    parts = (case.synthetic, case.train, case.test)
+    named = [name for part in parts if part is not None for name in part.schema.sensitive]
+    return named[0] if named else case.test.schema.label
 
 
 def _ask(attacker: str, case: Case) -> tuple[Answers, Answers]:
     """The attacker's answers about members and about held-out records."""
-    name = target_attribute(case.test)
+    name = target_attribute(case)
     if name is None:
         raise UserError("needs an attribute that is sensitive, or a label, and none was chosen")
     if name not in case.synthetic.schema.names:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.data.records import Array, Records, concatenate
+from understudy.data.schema import Schema
 from understudy.evaluate.attackers.attack import Attack, halves, measured, record_halves
 from understudy.evaluate.attackers.auroc import auroc
 from understudy.evaluate.attackers.membership import GUESSING
@@ -56,8 +57,8 @@ class ShadowMembership(Attack):
         return LAST_EPOCH
 
     def measure(self, case: Case) -> Measurement:
-        pool, strangers = record_halves(case.drawn("test", len(case.test)))
-        members = case.drawn("train", _MOST_CANDIDATES)
+        pool, strangers = record_halves(_labelled_only(case.drawn("test", len(case.test))))
+        members = _labelled_only(case.drawn("train", _MOST_CANDIDATES))
         strangers = strangers.select(np.arange(min(len(strangers), _MOST_CANDIDATES)))
         candidates = concatenate([members, strangers])
         inside = balanced_masks(self.shadows, len(candidates), case.seed)
@@ -98,6 +99,13 @@ class ShadowMembership(Attack):
         )[LAST_EPOCH]
         probabilities = fitted.probabilities(asked.features)
         return log_odds(probabilities, asked.labels)
+
+
+def _labelled_only(records: Records) -> Records:
+    """Without the columns and roles that training and held-out records need not share."""
+    label = records.schema.label_attribute
+    schema = Schema((label,), label=label.name)
+    return Records(records.features, {label.name: records.attributes[label.name]}, schema)
 
 
 def log_odds(probabilities: Numbers, labels: Array) -> Numbers:

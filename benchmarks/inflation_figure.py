@@ -31,6 +31,7 @@ svg { --surface: #ffffff; --ink: #1b2631; --muted: #525d69; --rule: #dedbd2; --a
 }
 svg { background: var(--surface); font-family: system-ui, sans-serif; }
 text { fill: var(--ink); font-size: 13px; }
+text { stroke: var(--surface); stroke-width: 4px; stroke-linejoin: round; paint-order: stroke; }
 .tick, .axis-name { fill: var(--muted); font-size: 12px; }
 .value { font-weight: 600; }
 .gridline { stroke: var(--rule); stroke-width: 1; }
@@ -121,7 +122,7 @@ def picture(result: Mapping[str, Any]) -> str:
         described=f"How much choosing on real records adds to the score. {described}",
         bounds=(None, None),
     )
-    opening = '<svg xmlns="http://www.w3.org/2000/svg" '
+    opening = '<svg xmlns="http://www.w3.org/2000/svg" style="padding: 12px" '
     drawn = str(chart).replace("<svg ", opening, 1)
     head, rest = drawn.split(">", 1)
     return f"{head}><style>{_STYLE}</style>{rest}\n"

@@ -147,7 +147,7 @@ def slow_fld(split: Split) -> tuple[float, float]:
 
 @pytest.mark.parametrize("spoilt", [0.0, 1.0])
 def test_it_is_what_a_slow_computation_gives(spoilt: float) -> None:
-    """Equal within 1 of FLD's hundred: both climb the same hill, by different steps."""
+    """Equal within 0.5: both climb the same hill, by different steps."""
     source = np.random.default_rng(3)
     mixing = source.normal(size=(8, 20))
     sets = [source.normal(size=(n, 8)) @ mixing for n in (60, 60, 80, 70)]
@@ -156,8 +156,8 @@ def test_it_is_what_a_slow_computation_gives(spoilt: float) -> None:
     found = compare_likelihoods(split, CPU)
     divergence, gap = slow_fld(split)
     ours = found.synthetic.test.mean() - found.real.test.mean()
-    assert ours == pytest.approx(divergence, abs=1.0)
-    assert found.synthetic.gap == pytest.approx(gap, abs=1.0)
+    assert ours == pytest.approx(divergence, abs=0.5)
+    assert found.synthetic.gap == pytest.approx(gap, abs=0.2)
     assert (ours > 5.0) == bool(spoilt)
 
 

@@ -258,9 +258,11 @@ def test_validation_records_come_from_the_training_part(
     assert len(seen["validation"]) == 50
     known = {image.tobytes() for image in train.features}
     assert all(image.tobytes() in known for image in seen["validation"].features)
-    chosen = case.classifier("synthetic", "mlp", 0)
+    chosen = case.classifier("synthetic", "mlp", 0, "private-validation")
     assert chosen.score == chosen.accuracy(seen["validation"])
-    assert case.classifier("train", "mlp", 0) is case.classifier("train", "mlp", 0, "held-out")
+    assert chosen is not case.classifier("synthetic", "mlp", 0), "sound unless asked"
+    held_out = case.classifier("train", "mlp", 0, "held-out")
+    assert case.classifier("train", "mlp", 0, "private-validation") is held_out
     bare = make_case(train, None, test_part, protocol)
     rows = evaluate(train, None, test_part, protocol.changed({"metrics": ["gen2real"]}))
     assert rows.rows[0].reason == "needs the real training records, which were not given"

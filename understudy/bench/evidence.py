@@ -101,7 +101,7 @@ class RunEvidence:
             "audience": "public" if self.public else "owner",
             "command": hide_places(self.command),
             **self.provenance.to_json(),
-            "seeds": [self.config["seed"]],
+            "seeds": [self.config.get("seed")],
             "seconds": {name: phase.seconds for name, phase in self.phases.items()},
             "peak_gigabytes": max(peaks, default=None),
             "suite": self.suite,
@@ -111,7 +111,7 @@ class RunEvidence:
             "config": dict(self.config),
             "keys": dict(self.keys),
             "data": {
-                "name": self.config["dataset"],
+                "name": self.config.get("dataset"),
                 "public": self.public,
                 "hash": self.data_hash,
             },
@@ -139,7 +139,7 @@ def write_run_evidence(folder: Path, evidence: RunEvidence) -> Path:
 
 def write_all_evidence(folder: Path, evidences: Sequence[RunEvidence]) -> tuple[Path, ...]:
     """Write many at once, all or none; the index is locked and read once."""
-    contents = [_checked(evidence.content(), evidence.name(set())) for evidence in evidences]
+    contents = [_checked(evidence.content(), "run") for evidence in evidences]
 
     def fill(taken: frozenset[str]) -> list[NewFile]:
         names: list[str] = []
@@ -198,6 +198,7 @@ def check_content(content: Mapping[str, Any], where: str) -> None:
 
 
 def _checked(content: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The content as plain JSON with a name, which the caller may still change."""
     plain: dict[str, Any] = plain_json({**content, "name": name})
     check_content({**plain, "seal": seal_of(plain)}, f"evidence {name}")
     return plain

@@ -7,6 +7,7 @@ which it may rely on because evidence is checked against its schema before it is
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -80,23 +81,46 @@ METRIC_COLUMNS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class RunTables:
-    """runs: one row a run, in the order given; metrics and phases name theirs in `run`.
+    """Three tables, each made when first asked for.
 
-    `row` of metrics counts the runs from 0.
+    runs has one row a run, in the order of the files; metrics and phases name theirs in `run`,
+    and `row` of metrics counts the runs from 0.
     """
 
-    runs: pa.Table
-    metrics: pa.Table
-    phases: pa.Table
+    whole: pa.Table
+    trusts: tuple[str, ...]
+
+    @functools.cached_property
+    def runs(self) -> pa.Table:
+        columns = {name: _column(self.whole, path) for name, (path, _) in RUN_COLUMNS.items()}
+        columns["protocol"] = pc.coalesce(columns["protocol"], columns.pop("asked_protocol"))
+        columns["trust"] = _words(self.trusts)
+        return _table(columns)
+
+    @functools.cached_property
+    def metrics(self) -> pa.Table:
+        lists = _column(self.whole, "metrics.rows")
+        parents, rows = pc.list_parent_indices(lists), pc.list_flatten(lists)
+        columns = {"run": _column(self.whole, "name").take(parents), "row": parents}
+        columns |= {name: pc.struct_field(rows, name) for name in (*METRIC_COLUMNS, "bounds")}
+        return _table(columns)
+
+    @functools.cached_property
+    def phases(self) -> pa.Table:
+        parts = []
+        for phase in PHASES:
+            columns = {"run": _column(self.whole, "name")}
+            columns["phase"] = _words([phase] * self.whole.num_rows)
+            for name, (path, _) in PHASE_COLUMNS.items():
+                columns[name] = _column(self.whole, f"phases.{phase}.{path}")
+            table = _table(columns)
+            parts.append(table.filter(pc.is_valid(table.column("seconds"))))
+        return pa.concat_tables(parts)
 
 
 def run_tables(files: Sequence[StoredFile]) -> RunTables:
     """The tables of these files, which must be runs."""
-    whole = _parsed(files)
-    runs = {name: _column(whole, path) for name, (path, _) in RUN_COLUMNS.items()}
-    runs["protocol"] = pc.coalesce(runs["protocol"], runs.pop("asked_protocol"))
-    runs["trust"] = _words([file.trust for file in files])
-    return RunTables(_table(runs), _metrics(whole), _phases(whole))
+    return RunTables(_parsed(files), tuple(file.trust for file in files))
 
 
 def _parsed(files: Sequence[StoredFile]) -> pa.Table:
@@ -149,6 +173,8 @@ def _column(whole: pa.Table, path: str) -> pa.Array:
 
 def _one_piece(column: pa.ChunkedArray) -> pa.Array:
     """As one array, also where there are no rows at all."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
 
 
@@ -161,26 +187,6 @@ def _words(words: Sequence[str]) -> pa.Array:
     """As `pa.array`, without pandas as well."""
     if not words:
         return _one_piece(pa.schema([("word", pa.string())]).empty_table().column(0))
-    lines = "\n".join(json.dumps({"word": word}) for word in words)
+    known = {word: json.dumps({"word": word}) for word in set(words)}
+    lines = "\n".join(known[word] for word in words)
     return pj.read_json(pa.BufferReader(lines.encode())).combine_chunks().column(0).chunk(0)
-
-
-def _metrics(whole: pa.Table) -> pa.Table:
-    lists = _column(whole, "metrics.rows")
-    parents, rows = pc.list_parent_indices(lists), pc.list_flatten(lists)
-    columns = {"run": _column(whole, "name").take(parents), "row": parents}
-    columns |= {name: pc.struct_field(rows, name) for name in METRIC_COLUMNS}
-    columns["bounds"] = pc.struct_field(rows, "bounds")
-    return _table(columns)
-
-
-def _phases(whole: pa.Table) -> pa.Table:
-    parts = []
-    for phase in PHASES:
-        columns = {"run": _column(whole, "name")}
-        columns["phase"] = _words([phase] * whole.num_rows)
-        for name, (path, _) in PHASE_COLUMNS.items():
-            columns[name] = _column(whole, f"phases.{phase}.{path}")
-        table = _table(columns)
-        parts.append(table.filter(pc.is_valid(table.column("seconds"))))
-    return pa.concat_tables(parts)

@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from understudy.cli import (
+    bench,
     check_method,
     datasets,
     demo,
@@ -36,6 +37,7 @@ app.command("methods")(methods.command)
 app.command("datasets")(datasets.command)
 app.command("check-method")(check_method.command)
 app.command("keygen")(keygen.command)
+app.add_typer(bench.app, name="bench")
 
 
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]

@@ -71,7 +71,7 @@ class Case:
     ) -> FittedClassifier:
         """The named classifier trained on one part, with the epoch that a rule chooses.
 
-        selection: one of the protocol's rules; its own by default. With a sound rule the part
+        selection: one of the protocol's rules; by default the sound one, with which the part
         learned from is all that the classifier has seen.
         """
         key = (learned, name, seed)
@@ -121,7 +121,7 @@ class Case:
     def _rule_for(self, learned: Part, selection: str | None) -> str:
         """The rule itself; for classifiers of real training records a held-out share of these
         is their validation part."""
-        rule = self.protocol.selection if selection is None else selection
+        rule = self.protocol.selections[-1] if selection is None else selection
         asks_train = RULES[rule].looks_at == "validation"
         return HELD_OUT if learned == "train" and asks_train else rule
 

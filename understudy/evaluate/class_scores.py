@@ -52,7 +52,7 @@ def _score(p: Probabilities) -> float:
     marginal = np.broadcast_to(p.mean(axis=0), p.shape)
     held = p > 0  # 0 log 0 is 0
     information = (p[held] * np.log(p[held] / marginal[held])).sum() / len(p)
-    return float(np.exp(information))
+    return max(float(np.exp(information)), 1.0)  # rounding may leave a little less
 
 
 def score_interval(scores: Sequence[Probabilities], classes: int) -> Interval:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -51,8 +50,8 @@ def test_what_is_not_spoilt_is_accepted(words: tuple[str, ...], scene: Scene) ->
     """The other side: every command of the fuzzer succeeds on the scene as it is."""
     scene.restore()
     target = next(t for t in TARGETS if t.words == words)
-    assert broken_promise(replace(target, never_fine=False), scene) is None
-    accepted = broken_promise(replace(target, never_fine=True), scene)
+    assert broken_promise(target, scene, sealed=False) is None
+    accepted = broken_promise(target, scene, sealed=True)
     assert accepted is not None
     assert accepted.startswith("silently accepted")
 
@@ -67,7 +66,7 @@ def trying(monkeypatch: pytest.MonkeyPatch, scene: Scene, outcome: object) -> st
         return outcome() if callable(outcome) else outcome  # type: ignore[no-any-return,return-value]
 
     monkeypatch.setattr(harness, "run", run)
-    return broken_promise(CARD, scene)
+    return broken_promise(CARD, scene, sealed=True)
 
 
 def printing(text: str, code: int) -> object:

@@ -113,6 +113,11 @@ class Book:
             ) from error
         return cls(dataset, folder / f"{_slug(dataset)}.jsonl")
 
+    @property
+    def torn(self) -> bool:
+        """Whether the book ends in the middle of a line, which then does not count."""
+        return self._file.torn
+
     def enter(
         self,
         run_id: str,

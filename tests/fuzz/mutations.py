@@ -17,7 +17,7 @@ Mutation = Callable[[bytes, Random], bytes]
 NASTY_WORDS = (
     *("", "null", "~", "true", "-1", "0", "1e999", "-1e999", "NaN", ".inf", "1e-320", "9" * 400),
     *("99999999999999999999", "-9223372036854775809", "0x10", "1_000", "{}", "[]", "[[", '"', "'"),
-    *("\x00", "\ud7ff", "\U0001f600", "\u202e", "é" * 3, "../../etc/passwd", "/home/ann/x"),
+    *("\x00", "\ud7ff", "\U0001f600", "\u202e", "é" * 3, "../../etc/passwd", "/srv/x/y"),
     *("!!python/object/apply:os.getcwd []", "&a [*a]", "*a", "<<: *a", "%TAG", "---", "...", "- -"),
     *("infinity", "central", "empirical", "understudy-claim/1", "[" * 3000, "{" * 500, ": : :"),
 )

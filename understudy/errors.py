@@ -7,6 +7,7 @@ would be right. The command line prints it and exits with code 2, without a trac
 from __future__ import annotations
 
 import difflib
+import errno
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -45,6 +46,8 @@ def reading(path: Path) -> Iterator[None]:
     except FileNotFoundError as error:
         raise UserError(f"{path} is missing; restore the folder, or start a new run.") from error
     except _malformed() as error:
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise  # the disk's trouble, not the file's; a place that is none is the file's
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise UserError(
             f"{path} is damaged ({reason}); restore it from a copy, or start a new run."
@@ -60,6 +63,14 @@ def _malformed() -> tuple[type[Exception], ...]:
     tensors = sys.modules.get("safetensors")
     return (
         *(ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError),
-        *(ImportError, EOFError, MemoryError, struct.error, zlib.error, zipfile.BadZipFile),
+        *(
+            ImportError,
+            EOFError,
+            MemoryError,
+            OSError,
+            struct.error,
+            zlib.error,
+            zipfile.BadZipFile,
+        ),
         *(() if tensors is None else (tensors.SafetensorError,)),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,12 @@ def test_what_a_reader_raises_becomes_a_sentence_about_the_file() -> None:
     with pytest.raises(UserError, match="already a sentence"):  # noqa: SIM117
         with reading(Path("x.json")):
             raise UserError("already a sentence.")
+    with pytest.raises(UserError, match=r"x\.json is damaged"):  # noqa: SIM117
+        with reading(Path("x.json")):
+            raise OSError(errno.EINVAL, "Invalid argument")
+    with pytest.raises(OSError, match="No space"):  # noqa: SIM117
+        with reading(Path("x.json")):
+            raise OSError(errno.ENOSPC, "No space left on device")
     with pytest.raises(KeyboardInterrupt):  # noqa: SIM117
         with reading(Path("x.json")):
             raise KeyboardInterrupt

@@ -7,7 +7,11 @@ would be right. The command line prints it and exits with code 2, without a trac
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import errno
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 
 class UserError(Exception):
@@ -29,3 +33,44 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     if near:
         return f"did you mean {' or '.join(near)}?"
     return f"known: {', '.join(names)}." if names else "none are known."
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn whatever a damaged file of a run makes its reader raise into one sentence about it.
+
+    A program's own mistake would be hidden too, so nothing but reading belongs inside.
+    """
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise UserError(f"{path} is missing; restore the folder, or start a new run.") from error
+    except _malformed() as error:
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise  # the disk's trouble, not the file's; a place that is none is the file's
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise UserError(
+            f"{path} is damaged ({reason}); restore it from a copy, or start a new run."
+        ) from error
+
+
+def _malformed() -> tuple[type[Exception], ...]:
+    """What readers of JSON, archives and tensors raise; looked up when something was raised."""
+    import struct
+    import zipfile
+    import zlib
+
+    tensors = sys.modules.get("safetensors")
+    return (
+        *(ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError),
+        *(
+            ImportError,
+            EOFError,
+            MemoryError,
+            OSError,
+            struct.error,
+            zlib.error,
+            zipfile.BadZipFile,
+        ),
+        *(() if tensors is None else (tensors.SafetensorError,)),
+    )

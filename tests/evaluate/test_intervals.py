@@ -11,6 +11,7 @@ from scipy import stats
 from understudy.evaluate import intervals
 from understudy.evaluate.intervals import (
     Interval,
+    clopper_pearson,
     mean_accuracy,
     normal,
     student_half_width,
@@ -27,7 +28,14 @@ def test_wilson_agrees_with_scipy(hits: int, count: int) -> None:
 
 
 def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(intervals) == doctest.TestResults(failed=0, attempted=1)
+    assert doctest.testmod(intervals) == doctest.TestResults(failed=0, attempted=2)
+
+
+@pytest.mark.parametrize(("hits", "count"), [(0, 10), (3, 10), (10, 10), (1, 60_000)])
+def test_clopper_pearson_agrees_with_scipy(hits: int, count: int) -> None:
+    expected = stats.binomtest(hits, count).proportion_ci(0.95, method="exact")
+    found = clopper_pearson(hits, count)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
 
 
 def test_student_half_width_agrees_with_scipy() -> None:

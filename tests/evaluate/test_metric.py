@@ -16,6 +16,7 @@ from understudy.errors import UserError
 from understudy.evaluate.case import Case
 from understudy.evaluate.metric import Evaluation, Measurement, Metric, Need, Row
 from understudy.evaluate.protocol import Protocol
+from understudy.evaluate.table import render_table
 
 
 class Constant(Metric):
@@ -58,6 +59,7 @@ def test_a_row_carries_the_attributes_of_its_class(case: Case) -> None:
         "status": "ok",
         "reason": None,
         "selection": None,
+        "note": None,
     }
     assert Row.from_json(json.loads(json.dumps(row.to_json()))) == row
 
@@ -159,10 +161,26 @@ def test_a_folder_that_cannot_be_made_is_named(case: Case, quick: Protocol, tmp_
         evaluation.write(tmp_path / "taken" / "run")
 
 
-def test_rows_written_before_selections_were_named_are_read(case: Case) -> None:
+@pytest.mark.parametrize("field", ["selection", "note"])
+def test_rows_written_before_a_field_was_added_are_read(case: Case, field: str) -> None:
     data = Constant().row(case).to_json()
-    del data["selection"]
+    del data[field]
     assert Row.from_json(data) == Constant().row(case)
+
+
+def test_a_note_goes_from_the_measurement_to_the_row_and_the_table(
+    case: Case, quick: Protocol
+) -> None:
+    class Noted(Constant):
+        def measure(self, case: Case) -> Measurement:
+            return replace(super().measure(case), note="mind the gap.")
+
+    row = Noted().row(case)
+    assert row.note == "mind the gap."
+    assert Row.from_json(json.loads(json.dumps(row.to_json()))) == row
+    table = render_table(Evaluation((row, Constant().row(case)), quick, "digits", 360))
+    assert "note on constant: mind the gap." in table
+    assert render_table(Evaluation((Constant().row(case),), quick, "d", 1)).count("note on") == 0
 
 
 @pytest.mark.parametrize("inside", [".", "figures"])

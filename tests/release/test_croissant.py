@@ -47,3 +47,23 @@ def test_metadata_is_held_against_claim_and_tables(plain: ReleaseInfo) -> None:
     assert croissant_problems(data, claim, hashes) == []
     assert "hashes" in croissant_problems(data, claim, {plain.shards[0]: "0" * 64})[0]
     assert "cannot be understood" in croissant_problems(b"{}", claim, hashes)[0]
+
+
+def test_nothing_in_the_metadata_is_free_but_title_and_licence(plain: ReleaseInfo) -> None:
+    data = (plain.folder / "croissant.json").read_bytes()
+    claim = Claim.from_bytes((plain.folder / "claim.json").read_bytes())
+    hashes = {plain.shards[0]: json.loads(data)["distribution"][0]["sha256"]}
+
+    def problems(old: str, new: str) -> list[str]:
+        changed = data.replace(old.encode(), new.encode(), 1)
+        assert changed != data
+        return croissant_problems(changed, claim, hashes)
+
+    assert problems("Digits, a stand-in", "Another title") == []
+    for old, new in (
+        ('"version": "1.0.0"', '"version": "2.0.0"'),
+        ('"digit-classes/class": "one"', '"digit-classes/class": "seven"'),
+        ("http://mlcommons.org/croissant/", "http://example.org/"),
+        ('"sc:Integer"', '"sc:Text"'),
+    ):
+        assert problems(old, new) == ["croissant.json says something else than the claim gives."]

@@ -12,7 +12,7 @@ from understudy.privacy.mechanisms import NoisySum, Reveal
 from understudy.release.bundle import write_release
 from understudy.release.claim import ON_TEST_DATA, Claim, Tuning
 from understudy.release.facts import Randomness, RunFacts
-from understudy.release.gate import copy_refusals, near_copies, require, run_refusals
+from understudy.release.gate import copy_refusals, require, run_refusals
 
 from .forge import FACTS, Story, make_claim, make_records, make_story, planned
 
@@ -78,16 +78,6 @@ def test_all_reasons_are_listed(records: Images) -> None:
     require([])
 
 
-def test_exact_copies_are_counted() -> None:
-    private, synthetic = make_records(30, seed=1), make_records(20, seed=2)
-    assert near_copies(synthetic, private) == 0
-    pixels = synthetic.features.copy()
-    pixels[3] = pixels[4] = private.features[7]
-    planted = Images(pixels, synthetic.attributes, synthetic.schema)
-    assert near_copies(planted, private) == 2
-    assert near_copies(planted, make_records(30, channels=3, seed=1)) == 0
-
-
 def test_empirical_release_is_refused_when_it_repeats_private_records(records: Images) -> None:
     _, claim = revealing(records)
     assert "needs the private records" in copy_refusals(claim, records, None)[0]
@@ -105,6 +95,24 @@ def test_copying_empirical_release_is_not_written(records: Images, tmp_path: Pat
     assert (tmp_path / "out" / "claim.json").exists()
 
 
+def test_near_copies_close_the_gate_of_an_empirical_release(
+    records: Images, tmp_path: Path
+) -> None:
+    """One record is a private one, a grey level brighter; all others are new."""
+    story, claim = revealing(records)
+    ledger = story.write(tmp_path / "ledger.jsonl")
+    private, held_out = make_records(60, seed=5), make_records(60, seed=6)
+    pixels = private.features.copy()
+    pixels[7] = np.clip(records.features[3].astype(int) + 1, 0, 255)
+    leaked = replace(private, features=pixels)
+    common = {"records": records, "claim": claim, "ledger": ledger, "title": "x"}
+    with pytest.raises(PrivacyError, match="1 of 24 records are near copies of private ones"):
+        write_release(tmp_path / "out", **common, private=leaked, held_out=held_out)
+    assert not (tmp_path / "out").exists()
+    write_release(tmp_path / "out", **common, private=private, held_out=held_out)
+    assert (tmp_path / "out").exists()
+
+
 class Untouchable(Images):
     """Private records that must not be looked at."""
 
@@ -117,5 +125,5 @@ def test_private_records_never_decide_a_private_release(claim: Claim, records: I
     untouchable = object.__new__(Untouchable)
     with pytest.raises(AssertionError, match="looked at"):
         np.asarray(untouchable.features)
-    assert copy_refusals(claim, records, untouchable) == []
+    assert copy_refusals(claim, records, untouchable, untouchable) == []
     assert copy_refusals(claim, records, records) == []

@@ -1,9 +1,11 @@
 """Folder rules of the gate: each passes a clean folder and finds its planted fault."""
 
+import base64
 import io
 import json
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from understudy.data.schema import Attribute, Schema
 from understudy.release.bundle import ReleaseInfo
 from understudy.release.claim import Claim
 from understudy.release.leaks import folder_refusals, machine_paths, owner_only_keys
@@ -50,6 +53,51 @@ def test_pickles_under_any_name(plain: ReleaseInfo, name: str) -> None:
     assert f"{name} may hold a pickle" in refusals(plain)
     (plain.folder / name).write_bytes(b"PK\x03\x04archive/data.pkl")
     assert f"{name} may hold a pickle" in refusals(plain)
+
+
+def test_pickles_inside_other_files(plain: ReleaseInfo) -> None:
+    """Between the pages of a table, where no column points, and as text in a claim."""
+    shard = plain.folder / plain.shards[0]
+    hidden = pickle.dumps({"train": Path("x")})
+    data = shard.read_bytes()
+    shard.write_bytes(data[:4] + hidden + data[4:])
+    assert f"{plain.shards[0]} may hold a pickle" in refusals(plain)
+    shard.write_bytes(data)
+    text = base64.b64encode(hidden).decode()
+    edit_json(plain.folder / "claim.json", lambda d: d["method"]["config"].update(state=text))
+    assert "claim.json holds a pickle in base 64." in refusals(plain)
+
+
+def test_counts_bounds_and_rows_in_a_claim(plain: ReleaseInfo) -> None:
+    planted = {
+        "class_counts": {"zero": 501, "one": 499},
+        "data_max": 254,
+        "quantiles": [0.1, 0.9],
+        "train_indices": [3, 1, 4],
+        "row_ids": ["r-17"],
+    }
+    edit_json(plain.folder / "claim.json", lambda d: d["method"]["config"].update(planted))
+    found = refusals(plain)
+    for key in planted:
+        assert f"claim.json holds the owner-only key {key!r}." in found
+
+
+@pytest.mark.parametrize("name", ["patient_id", "Row-Index", "file name", "digit"])
+def test_columns_that_tell_people_apart(plain: ReleaseInfo, name: str) -> None:
+    """`digit` is the unit of this claim; the others give themselves away."""
+    claim = Claim.from_bytes(PRISTINE[plain.digest])
+    schema = Schema((Attribute(name, ("a", "b")),), label=name)
+    renamed = replace(claim, records=replace(claim.records, schema=schema), unit="digit")
+    found = " ".join(folder_refusals(plain.folder, renamed))
+    assert f"the column {name!r} tells records or people apart." in found
+
+
+def test_index_column_of_a_data_frame(plain: ReleaseInfo) -> None:
+    path = plain.folder / plain.shards[0]
+    table = pq.read_table(path)
+    rows = pa.array(range(1000, 1000 + len(table)))
+    pq.write_table(table.append_column("__index_level_0__", rows), path)
+    assert "columns are not those of the claim's schema" in refusals(plain)
 
 
 def test_paths_of_the_machine_in_json_and_card(plain: ReleaseInfo) -> None:

@@ -1,4 +1,6 @@
 import io
+import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -43,7 +45,7 @@ def test_what_is_not_such_an_image_is_refused() -> None:
     good = encode_png(image(1))
     wrong = {
         "is not a PNG": b"GIF89a",
-        "is a truncated PNG": good[:-3],
+        "is a truncated or damaged PNG": good[:-3],
         "does not have the declared shape": encode_png(image(3)),
     }
     for words, data in wrong.items():
@@ -56,5 +58,37 @@ def test_what_is_not_such_an_image_is_refused() -> None:
 def test_broken_pixel_data_is_a_sentence() -> None:
     good = bytearray(encode_png(image(1)))
     good[60] ^= 0xFF
-    with pytest.raises(UserError, match="cannot be decoded"):
+    with pytest.raises(UserError, match="truncated or damaged"):
         decode_png(bytes(good), (1, 7, 5))
+
+
+def chunk(name: bytes, content: bytes) -> bytes:
+    checked = name + content
+    return struct.pack(">I", len(content)) + checked + struct.pack(">I", zlib.crc32(checked))
+
+
+def repacked(packed: bytes) -> bytes:
+    """A grey 7 x 5 PNG with these bytes where the pixels should be, all checksums right."""
+    header = struct.pack(">IIBBBBB", 5, 7, 8, 0, 0, 0, 0)
+    parts = (chunk(b"IHDR", header), chunk(b"IDAT", packed), chunk(b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+PIXELS = bytes(7 * 6)
+
+
+@pytest.mark.parametrize(
+    ("packed", "words"),
+    [
+        (zlib.compress(PIXELS), None),
+        (zlib.compress(PIXELS) + b"patient 17", "carries bytes after its pixels"),
+        (zlib.compress(PIXELS + b"patient 17"), "does not hold as many pixels"),
+        (zlib.compress(PIXELS[:-1]), "does not hold as many pixels"),
+        (zlib.compress(PIXELS)[:-2], "does not hold as many pixels"),
+        (b"patient 17", "is a damaged PNG"),
+        (zlib.compress(bytes(10**7)), "does not hold as many pixels"),
+    ],
+)
+def test_nothing_hides_behind_the_pixels(packed: bytes, words: str | None) -> None:
+    found = png_problem(repacked(packed), (1, 7, 5))
+    assert found is None if words is None else words in (found or "")

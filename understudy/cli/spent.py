@@ -19,9 +19,11 @@ def command(
 ) -> None:
     """Print two totals for DATA: of its releases, and of all runs."""
     from understudy.privacy.plan import json_number
-    from understudy.run.spent import spent
+    from understudy.run.spent import spent, torn_books
 
     totals = spent(data, delta=delta, home=home)
+    for warning in torn_books(data, home):
+        typer.echo(warning, err=True)
     if as_json:
         print_json(
             {

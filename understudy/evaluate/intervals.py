@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import fsum, hypot, sqrt
 from statistics import NormalDist, fmean
 
-from scipy.special import stdtrit
+from scipy.special import betaincinv, stdtrit
 
 from understudy.evaluate.metric import CONFIDENCE
 
@@ -26,8 +26,10 @@ class Interval:
         return Interval(self.value, max(self.low, low), max(top, self.value))
 
 
-def wilson(share: float, count: int) -> Interval:
+def wilson(share: float, count: float) -> Interval:
     """Wilson's interval for a proportion seen in `count` independent trials.
+
+    A `count` that is not whole stands for trials of another kind that vary as much.
 
     >>> wilson(0.5, 100).low.__round__(4), wilson(1.0, 100).low.__round__(4)
     (0.4038, 0.963)
@@ -38,6 +40,18 @@ def wilson(share: float, count: int) -> Interval:
     scale = 1 + z**2 / count
     low, high = (centre - spread) / scale, (centre + spread) / scale
     return Interval(share, min(max(low, 0.0), share), max(min(high, 1.0), share))
+
+
+def clopper_pearson(hits: int, count: int) -> Interval:
+    """The exact interval for a proportion; it never covers less than it says.
+
+    >>> clopper_pearson(0, 100).low, clopper_pearson(0, 100).high.__round__(4)
+    (0.0, 0.0362)
+    """
+    tail = (1 - CONFIDENCE) / 2
+    low = float(betaincinv(hits, count - hits + 1, tail)) if hits else 0.0
+    high = float(betaincinv(hits + 1, count - hits, 1 - tail)) if hits < count else 1.0
+    return Interval(hits / count, low, high)
 
 
 def mean_accuracy(accuracies: Sequence[float], count: int) -> Interval:

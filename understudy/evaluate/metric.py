@@ -48,7 +48,8 @@ class Measurement:
     """One number with its interval, and what to hold it against.
 
     reference: the same quantity for real records in place of synthetic ones.
-    chance: what guessing the majority class gives.
+    chance: what guessing gives: for an accuracy, always answering the majority class.
+    note: what must be said beside the number, such as that an attack showed nothing.
     """
 
     value: float
@@ -57,6 +58,7 @@ class Measurement:
     seeds: tuple[int, ...]
     reference: float | None = None
     chance: float | None = None
+    note: str | None = None
 
     @property
     def is_finite(self) -> bool:
@@ -70,7 +72,7 @@ class Row:
 
     `bounds` uses None for a side without limit. A failed row has a reason and no value.
     `selection` names the rule (`selection.py`) that chose what was measured, where a
-    classifier was trained for it.
+    classifier was trained for it. `note` is what must be said beside the number.
     """
 
     metric: str
@@ -89,6 +91,7 @@ class Row:
     status: Literal["ok", "failed"]
     reason: str | None
     selection: str | None = None
+    note: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "bounds": list(self.bounds), "seeds": list(self.seeds)}
@@ -96,7 +99,7 @@ class Row:
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Row:
         values = {f.name: data[f.name] for f in fields(Row) if f.default is MISSING}
-        values["selection"] = data.get("selection")
+        values |= {f.name: data.get(f.name) for f in fields(Row) if f.default is not MISSING}
         values["bounds"] = tuple(values["bounds"])
         values["seeds"] = tuple(values["seeds"])
         return Row(**values)
@@ -190,6 +193,7 @@ class Metric(ABC):
             status="ok" if measurement else "failed",
             reason=reason,
             selection=self.selection,
+            note=measurement.note if measurement else None,
         )
 
 

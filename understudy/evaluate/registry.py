@@ -28,6 +28,18 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "inception-score": "understudy.evaluate.class_scores:InceptionScore",
         "dataset-classifier-score": "understudy.evaluate.class_scores:DatasetClassifierScore",
         "image-reward": "understudy.evaluate.image_reward:ImageReward",
+        "membership-density": "understudy.evaluate.attackers.membership:DensityMembership",
+        "membership-shadows": "understudy.evaluate.attackers.shadows:ShadowMembership",
+        "attribute-accuracy": "understudy.evaluate.attackers.attributes:AttributeAccuracy",
+        "attribute-balanced-accuracy": (
+            "understudy.evaluate.attackers.attributes:AttributeBalancedAccuracy"
+        ),
+        "attribute-auroc-scores": "understudy.evaluate.attackers.attributes:AttributeScoreRanking",
+        "attribute-auroc-labels": "understudy.evaluate.attackers.attributes:AttributeLabelRanking",
+        "attribute-advantage": "understudy.evaluate.attackers.attributes:AttributeAdvantage",
+        "closest-record": "understudy.evaluate.attackers.proximity:ClosestRecord",
+        "neighbour-ratio": "understudy.evaluate.attackers.proximity:SharpestRatio",
+        "identical-records": "understudy.evaluate.attackers.proximity:IdenticalRecords",
     }
 )
 

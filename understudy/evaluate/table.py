@@ -29,9 +29,20 @@ def _footer(evaluation: Evaluation) -> list[str]:
     lines = ["", f"protocol: {protocol.name}, {seeds}, {evaluation.synthetic_count} synthetic"]
     if evaluation.rows:
         lines.append(f"intervals: {evaluation.rows[0].confidence:.0%} confidence")
+    lines += _notes(evaluation.rows)
     used = dict.fromkeys(row.extractor for row in evaluation.rows if row.extractor)
     lines += [f"{name}: {EXTRACTOR_NOTES[name]}" for name in used if name in EXTRACTOR_NOTES]
     return [*lines, protocol.stamp] if protocol.stamp else lines
+
+
+def _notes(rows: Sequence[Row]) -> list[str]:
+    """Each note once, with the rows that it is about."""
+    about: dict[str, list[str]] = {}
+    for row in rows:
+        if row.note is not None:
+            name = f"{row.metric} ({row.variant})" if row.variant else row.metric
+            about.setdefault(row.note, []).append(name)
+    return [f"note on {'; '.join(names)}: {note}" for note, names in about.items()]
 
 
 def _cells(row: Row) -> tuple[str, ...]:

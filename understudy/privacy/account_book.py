@@ -105,6 +105,11 @@ class Book:
             raise UserError("the dataset needs a name for its account book.")
         return cls(dataset, books_folder(home) / f"{_slug(dataset)}.jsonl")
 
+    @property
+    def torn(self) -> bool:
+        """Whether the book ends in the middle of a line, which then does not count."""
+        return self._file.torn
+
     def enter(
         self,
         run_id: str,

@@ -37,6 +37,12 @@ class ChainedFile:
         with self._locked(os.O_RDONLY, fcntl.LOCK_SH) as descriptor:
             return self._entries(descriptor)[0]
 
+    @property
+    def torn(self) -> bool:
+        """Whether the file ends in the middle of a line: a crash, or somebody cut it."""
+        content = self.path.read_bytes() if self.path.exists() else b""
+        return bool(content) and not content.endswith(b"\n")
+
     def append(self, decide: Callable[[Sequence[Entry]], Sequence[Addition]]) -> None:
         """Add what `decide` makes of the entries so far, in one locked, flushed step.
 

@@ -11,6 +11,8 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from understudy.errors import reading
+
 
 class OwnerLog:
     """Collects rows while a block is open; they reach the file when it is committed."""
@@ -38,5 +40,7 @@ class OwnerLog:
 
 def read_owner_log(path: Path) -> Iterator[dict[str, float | int | str]]:
     if path.exists():
-        for line in path.read_text().splitlines():
-            yield json.loads(line)
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            with reading(path):
+                row = dict(json.loads(line))
+            yield row

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from understudy.errors import PrivacyError
+from understudy.errors import PrivacyError, reading
 
 if TYPE_CHECKING:
     import torch
@@ -36,10 +36,11 @@ def save_state(folder: Path, name: str, state: State) -> None:
 def load_state(folder: Path, name: str) -> State:
     from safetensors.torch import load
 
-    return State(
-        tensors=load((folder / f"{name}.safetensors").read_bytes()),
-        values=json.loads((folder / f"{name}.json").read_text()),
-    )
+    with reading(folder / f"{name}.json"):
+        values = dict(json.loads((folder / f"{name}.json").read_text(encoding="utf-8")))
+    with reading(folder / f"{name}.safetensors"):
+        tensors = load((folder / f"{name}.safetensors").read_bytes())
+    return State(tensors, values)
 
 
 def write_durably(path: Path, content: bytes) -> None:

@@ -50,6 +50,7 @@ def write_release(
     signing_key: Path | None = None,
     licence: str | None = None,
     private: Records | None = None,
+    held_out: Records | None = None,
     shard_bytes: int = SHARD_BYTES,
     announce: Callable[[str], None] | None = None,
 ) -> ReleaseInfo:
@@ -57,7 +58,8 @@ def write_release(
 
     Guarantee: what appears at `folder` passed the gate and verifies; after any error
     nothing is there. `private` is needed for empirical claims, whose records must not
-    repeat private ones, and is not looked at for any other claim. `announce` is given the
+    repeat private ones; `held_out` are records that were not fitted on, and say how near is
+    too near. Neither is looked at for any other claim. `announce` is given the
     digest before the folder appears: no release goes out that the owner's book misses.
     """
     refuse_existing(folder)
@@ -67,7 +69,7 @@ def write_release(
         raise UserError("the claim describes other records than those to be released.")
     require(run_refusals(claim, read_ledger(ledger)))
     ledger_bytes = ledger.read_bytes()
-    require(copy_refusals(claim, records, private))
+    require(copy_refusals(claim, records, private, held_out))
     with new_folder(folder) as partial:
         shards = write_shards(records, partial, shard_bytes)
         _write_documents(partial, claim, title, licence, shards, records)

@@ -63,19 +63,28 @@ def croissant_bytes(
 
 
 def croissant_problems(data: bytes, claim: Claim, shards: Mapping[str, str]) -> list[str]:
-    """Where `croissant.json` says something else than the claim or the manifest."""
+    """Where `croissant.json` says something else than the claim or the manifest.
+
+    Title, licence and which columns hold probabilities are taken from it; with them the
+    claim and the hashes give every byte.
+    """
     try:
         document = parse_object(data, "croissant.json")
         distribution = document["distribution"]
         hashes = {d["contentUrl"]: d["sha256"] for d in distribution if "contentUrl" in d}
         description = document["description"]
-    except (UserError, KeyError, TypeError) as error:
+        fields = document["recordSet"][-1]["field"]
+        soft = {f["name"] for f in fields if f.get("dataType") == "sc:Float"}
+        title, licence = str(document["name"]), document.get("license")
+    except (UserError, LookupError, TypeError, AttributeError) as error:
         return [f"croissant.json cannot be understood: {error}"]
     problems = []
     if description != " ".join(claim.statement):
         problems.append("croissant.json does not describe the release in the claim's words.")
     if hashes != dict(shards):
         problems.append("croissant.json does not list the tables with their hashes.")
+    if not problems and croissant_bytes(claim, title, licence, shards, soft) != data:
+        problems.append("croissant.json says something else than the claim gives.")
     return problems
 
 

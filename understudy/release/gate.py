@@ -5,19 +5,19 @@ on test data, are private records repeated. `leaks.folder_refusals` looks at the
 
 Real data never decide whether a differentially private release goes out: whether it did
 would itself depend on them. The near-copy scan is therefore a gate for empirical
-releases alone; for others `near_copies` serves an owner-only warning.
+releases alone; for others `scan_copies` serves an owner-only warning.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
-from understudy.data.records import Array, Records
+from understudy.data.records import Records
 from understudy.errors import PrivacyError
 from understudy.privacy.ledger import Entry
 from understudy.release.build import run_facts
 from understudy.release.claim import ON_TEST_DATA, Claim
+from understudy.release.near_copies import scan_copies
 
 
 def run_refusals(claim: Claim, entries: Sequence[Entry]) -> list[str]:
@@ -37,34 +37,21 @@ def run_refusals(claim: Claim, entries: Sequence[Entry]) -> list[str]:
     return [f"the run may not be released: {reason}" for reason in reasons]
 
 
-def copy_refusals(claim: Claim, synthetic: Records, private: Records | None) -> list[str]:
-    """Why an empirical release may not go out: it repeats private records.
+def copy_refusals(
+    claim: Claim, synthetic: Records, private: Records | None, held_out: Records | None = None
+) -> list[str]:
+    """Why an empirical release may not go out: it repeats private records, or nearly does.
 
-    Guarantee: for a central or local claim `private` is not looked at.
+    Guarantee: for a central or local claim neither `private` nor `held_out` is looked at.
     """
     if claim.kind != "empirical":
         return []
     if private is None:
         return ["an empirical release needs the private records, to scan for copies of them."]
-    copies = near_copies(synthetic, private)
-    if copies:
-        return [f"{copies} of the {len(synthetic)} records are copies of private ones."]
-    return []
-
-
-def near_copies(synthetic: Records, private: Records) -> int:
-    """How many synthetic records equal a private one, byte for byte in their features."""
-    if synthetic.shape != private.shape:
-        return 0
-    known = {_fingerprint(features) for features in private.features}
-    return sum(_fingerprint(features) in known for features in synthetic.features)
+    return scan_copies(synthetic, private, held_out).sentences()
 
 
 def require(reasons: Sequence[str]) -> None:
     """Raise one error that lists every reason, if there is one."""
     if reasons:
         raise PrivacyError("no release was written: " + " ".join(reasons))
-
-
-def _fingerprint(features: Array) -> bytes:
-    return hashlib.sha256(features.tobytes()).digest()

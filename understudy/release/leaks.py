@@ -9,10 +9,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from understudy.data.schema import Schema
 from understudy.errors import UserError
 from understudy.release import layout
 from understudy.release.claim import Claim
 from understudy.release.manifest import SIGNATURE, is_plain, listed_files
+from understudy.release.pickles import file_may_hold_pickle, text_holds_pickle
 from understudy.release.strict_json import parse_object
 from understudy.release.tables import table_problems
 
@@ -20,23 +22,28 @@ _PATH = re.compile(
     r"(?<![\w/:.])(?:/[\w.-]+/[\w.-]+|~(?:[A-Za-z_][\w.-]*)?/\w|[A-Za-z]:[\\/]\w|file:/|\\\\\w)"
 )
 _PATH_ALONE = re.compile(r"/[\w.-]+")
-_PICKLE_START = re.compile(rb"\x80[\x02-\x05]")
-_PICKLE_END = b"."
-_ARCHIVE_START = b"PK\x03\x04"
-"""How files of torch.save and np.savez begin; they may hold pickles."""
 
 
 def folder_refusals(folder: Path, claim: Claim) -> list[str]:
     """Why this folder may not leave the owner's machine; empty if it may.
 
     Looks for files that no release has, pickles, metadata inside images, columns beyond
-    the schema, paths of the owner's machine, and owner-only keys in JSON.
+    the schema or that name people and rows, paths of the owner's machine, and owner-only
+    keys in JSON.
     """
     names = listed_files(folder)
     reasons = [f"{name} does not belong in a release." for name in layout.unknown(names)]
+    columns = private_columns(claim.records.schema, claim.unit)
+    reasons += [f"the column {column!r} tells records or people apart." for column in columns]
     for name in names:
         reasons += [f"{name} {reason}" for reason in _file_refusals(folder / name, name)]
     return reasons + table_problems(folder, layout.shards(names), claim.records)
+
+
+def private_columns(schema: Schema, unit: str | None) -> list[str]:
+    """Attributes that tell one person or row from another: by their name, or as the unit."""
+    identifying = {*_rules()["columns"], *([_plain_name(unit)] if unit else [])}
+    return [name for name in schema.names if _plain_name(name) in identifying]
 
 
 def owner_only_keys(value: Any) -> list[str]:
@@ -63,7 +70,7 @@ def machine_paths(value: Any) -> list[str]:
 def _file_refusals(path: Path, name: str) -> list[str]:
     if not is_plain(path):
         return ["is not a plain file."]
-    if _holds_pickle(path):
+    if file_may_hold_pickle(path):
         return ["may hold a pickle, which runs code when it is opened."]
     if name == layout.CARD:
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -82,18 +89,8 @@ def _json_refusals(path: Path, lines: bool) -> list[str]:
     return [
         *(f"holds the owner-only key {key!r}." for key in owner_only_keys(values)),
         *(f"holds a path of the owner's machine: {text!r}." for text in machine_paths(values)),
+        *("holds a pickle in base 64." for text in _texts(values) if text_holds_pickle(text)),
     ]
-
-
-def _holds_pickle(path: Path) -> bool:
-    with path.open("rb") as file:
-        start = file.read(4)
-        if start == _ARCHIVE_START:
-            return True
-        if not _PICKLE_START.match(start):
-            return False
-        file.seek(-1, 2)
-        return file.read(1) == _PICKLE_END
 
 
 def _rules() -> Mapping[str, list[str]]:

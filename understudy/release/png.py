@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import zlib
 from collections.abc import Iterator
 
 import numpy as np
@@ -49,7 +50,7 @@ def png_problem(data: bytes, shape: tuple[int, ...]) -> str | None:
     try:
         chunks = list(_chunks(data))
     except struct.error:
-        return "is a truncated PNG"
+        return "is a truncated or damaged PNG"
     foreign = [name for name, _ in chunks if name not in _PIXEL_CHUNKS]
     if foreign:
         return f"carries metadata (PNG chunk {foreign[0].decode('latin-1')!r})"
@@ -62,16 +63,31 @@ def png_problem(data: bytes, shape: tuple[int, ...]) -> str | None:
     )
     if chunks[0][1] != expected:
         return f"does not have the declared shape {list(shape)}"
-    return None
+    packed = b"".join(content for name, content in chunks if name == b"IDAT")
+    return _pixel_problem(packed, height * (1 + channels * width))
+
+
+def _pixel_problem(packed: bytes, expected: int) -> str | None:
+    """Why the packed pixels are not `expected` bytes and nothing after them; None if they are."""
+    unpacking = zlib.decompressobj()
+    try:
+        unpacked = unpacking.decompress(packed, expected + 1)
+    except zlib.error:
+        return "is a damaged PNG"
+    if len(unpacked) != expected or not unpacking.eof:
+        return "does not hold as many pixels as its header says"
+    return "carries bytes after its pixels" if unpacking.unused_data else None
 
 
 def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Names and contents in order; bytes after the end count as a broken chunk."""
+    """Names and contents in order; bytes after the end, or a wrong checksum, are a broken chunk."""
     position = len(_SIGNATURE)
     while position < len(data):
         length, name = struct.unpack_from(">I4s", data, position)
         end = position + 12 + length
         if end > len(data) or (name == b"IEND" and end != len(data)):
+            raise struct.error
+        if zlib.crc32(data[position + 4 : end - 4]) != struct.unpack_from(">I", data, end - 4)[0]:
             raise struct.error
         yield name, data[position + 8 : end - 4]
         position = end

@@ -37,6 +37,7 @@ class ResultRow:
     seeds: int
     failed: bool
     reason: str
+    note: str = ""
 
     @property
     def label(self) -> str:
@@ -141,6 +142,7 @@ def _row(item: Mapping[str, Any]) -> ResultRow:
         seeds=len(item.get("seeds") or ()),
         failed=failed,
         reason=str(item.get("reason") or "no reason was recorded") if failed else "",
+        note="" if failed else str(item.get("note") or ""),
     )
 
 

@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
-from understudy.errors import UserError, did_you_mean
+from understudy.errors import UserError, did_you_mean, reading
 from understudy.privacy.mechanisms import NOISES
 from understudy.privacy.plan import Budget
 from understudy.privacy.state import write_durably
@@ -121,7 +122,8 @@ def read_config(folder: Path) -> RunConfig:
     if not path.exists():
         raise UserError(f"{folder} is not a run folder: it has no {FILE}.")
     try:
-        data = yaml.safe_load(path.read_text())
+        with reading(path):
+            data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         raise UserError(f"{path} is not readable YAML.") from error
     return _from_mapping(data, path)
@@ -135,7 +137,23 @@ def _from_mapping(data: Any, path: Path) -> RunConfig:
         if key not in known:
             raise UserError(f"{path}: no setting {key!r}; {did_you_mean(str(key), known)}")
     values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+    hints = get_type_hints(RunConfig)
+    for key, value in values.items():
+        if not _fits(value, hints[key]):
+            raise UserError(f"{path}: {key} cannot be {data[key]!r}; restore what the run wrote.")
     try:
         return RunConfig(**values)
     except TypeError as error:
         raise UserError(f"{path}: {error}.") from error
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of a field's type; whole numbers serve as fractions, True as neither."""
+    if isinstance(hint, UnionType):
+        return any(_fits(value, choice) for choice in get_args(hint))
+    if get_origin(hint) is tuple:
+        return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
+    if hint in (int, float):
+        kinds = (int,) if hint is int else (int, float)
+        return isinstance(value, kinds) and not isinstance(value, bool)
+    return isinstance(value, hint)

@@ -142,4 +142,4 @@ def _load_like(source: str, claim: Claim, progress: Progress) -> Dataset:
 
 def _digest(run: RunFolder) -> str | None:
     released = (run.path / "release.json").exists()
-    return str(run.read_json("release.json")["digest"]) if released else None
+    return str(run.read_json("release.json").get("digest")) if released else None

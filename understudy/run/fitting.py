@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from understudy.data.records import Records
-from understudy.errors import PrivacyError, UserError
+from understudy.errors import PrivacyError, UserError, reading
 from understudy.methods.contract import Method, PublicInputs, Synthesizer
 from understudy.privacy.door import Door
 from understudy.privacy.journal import Journal
@@ -98,8 +98,12 @@ def load_synthesizer(folder: RunFolder) -> Synthesizer:
     """The fitted synthesizer of a run folder."""
     if not folder.synthesizer.exists():
         raise UserError(f"{folder.path} has not been fitted yet; add --resume.")
-    module, _, name = folder.read_json("synthesizer.json")["class"].partition(":")
-    loaded = getattr(importlib.import_module(module), name).load(folder.synthesizer)
+    described = folder.read_json("synthesizer.json")
+    with reading(folder.path / "synthesizer.json"):
+        module, _, name = described["class"].partition(":")
+        kind = getattr(importlib.import_module(module), name)
+    with reading(folder.synthesizer):
+        loaded = kind.load(folder.synthesizer)
     if not isinstance(loaded, Synthesizer):
         raise UserError(f"{folder.path} holds a transformer, which cannot be sampled from.")
     return loaded

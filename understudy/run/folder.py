@@ -15,7 +15,7 @@ import numpy as np
 
 from understudy.data.records import Records
 from understudy.data.schema import Schema
-from understudy.errors import UserError
+from understudy.errors import UserError, reading
 from understudy.privacy.plan import Plan
 from understudy.privacy.state import sync_folder, write_durably
 
@@ -51,7 +51,8 @@ class RunFolder:
 
     def read_plan(self) -> tuple[Plan, dict[str, Any]]:
         data = self.read_json("plan.json")
-        return Plan.from_json(data["plan"]), dict(data["run"])
+        with reading(self.path / "plan.json"):
+            return Plan.from_json(data["plan"]), dict(data["run"])
 
     def add_time(self, phase: str, seconds: float) -> None:
         """Add to the owner's record of how long each phase took, over all resumes."""
@@ -59,7 +60,11 @@ class RunFolder:
         self.write_json("times.json", {**times, phase: times.get(phase, 0.0) + seconds})
 
     def times(self) -> dict[str, float]:
-        return self.read_json("times.json") if (self.path / "times.json").exists() else {}
+        if not (self.path / "times.json").exists():
+            return {}
+        found = self.read_json("times.json")
+        with reading(self.path / "times.json"):
+            return {phase: float(seconds) for phase, seconds in found.items()}
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
@@ -79,7 +84,10 @@ class RunFolder:
         new.rename(self.path / name)
 
     def read_json(self, name: str) -> dict[str, Any]:
-        data: dict[str, Any] = json.loads((self.path / name).read_text())
+        with reading(self.path / name):
+            data = json.loads((self.path / name).read_text(encoding="utf-8"))
+        if not isinstance(data, dict):
+            raise UserError(f"{self.path / name} must hold one JSON object; restore it.")
         return data
 
     def write_whole(self, target: Path, write: Callable[[Path], None]) -> None:
@@ -104,8 +112,11 @@ class RunFolder:
     def load_samples(self) -> Records:
         if not self.samples.exists():
             raise UserError(f"{self.path} holds no samples yet; finish it with --resume.")
-        schema = Schema.from_json(json.loads((self.samples / "schema.json").read_text()))
-        with np.load(self.samples / "samples.npz", allow_pickle=False) as data:
+        with reading(self.samples / "schema.json"):
+            text = (self.samples / "schema.json").read_text(encoding="utf-8")
+            schema = Schema.from_json(json.loads(text))
+        path = self.samples / "samples.npz"
+        with reading(path), np.load(path, allow_pickle=False) as data:
             columns = {name: data[f"attribute-{name}"] for name in schema.names}
             return Records(data["features"], columns, schema)
 

@@ -9,7 +9,7 @@ from understudy.data.catalog import catalog
 from understudy.data.schema import Schema
 from understudy.errors import UserError
 from understudy.release.card import check_title
-from understudy.release.leaks import machine_paths
+from understudy.release.leaks import machine_paths, private_columns
 from understudy.release.signing import check_signing_key
 from understudy.release.tables import IMAGE
 from understudy.run.config import RunConfig
@@ -48,12 +48,17 @@ def check_means(config: RunConfig, signing_key: Path | None, title: str | None) 
         check_signing_key(signing_key)
 
 
-def check_words(schema: Schema, title: str) -> None:
+def check_words(schema: Schema, title: str, unit: str | None = None) -> None:
     """Refuse names and titles that no release may hold, while they can still be changed."""
     check_title(title)
     label = schema.label_attribute
     if label.name == IMAGE:
         raise UserError(f"the label is named {IMAGE!r}, like the pixels; rename the column.")
+    for name in private_columns(schema, unit):
+        raise UserError(
+            f"the column {name!r} tells records or people apart, so no release may hold it; "
+            "rename it if it does not, or leave it out of --label, --hide and --keep."
+        )
     for text in machine_paths([label.name, *label.classes, title]):
         raise UserError(f"{text!r} reads like a path of your machine; a release must not name one.")
 

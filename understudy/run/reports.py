@@ -14,7 +14,7 @@ from understudy.evaluate.metric import Evaluation
 from understudy.privacy.ledger import read_ledger
 from understudy.privacy.owner_log import read_owner_log
 from understudy.release.claim import Claim
-from understudy.release.gate import near_copies
+from understudy.release.near_copies import scan_copies
 from understudy.report.model import Curve, OwnerData, ReportData
 from understudy.report.render import write_reports
 from understudy.run.folder import RunFolder
@@ -22,6 +22,8 @@ from understudy.run.prepare import Prepared
 
 _PICTURES_PER_CLASS = 10
 _MOST_CURVE_POINTS = 400
+_MOST_SCANNED = 1000
+"""Synthetic records that the owner's warning looks at for near copies; the gate looks at all."""
 
 
 def write_run_reports(
@@ -47,8 +49,7 @@ def write_run_reports(
 
 def _owner_data(folder: RunFolder, prepared: Prepared, records: Records) -> OwnerData:
     train = prepared.material.parts["train"]
-    copies = near_copies(records, train)
-    warnings = [f"{copies} synthetic records equal a training record exactly."] if copies else []
+    copies = scan_copies(records, train, prepared.material.test, most=_MOST_SCANNED)
     return OwnerData(
         metrics=Evaluation.read(folder.metrics).to_json() if folder.metrics.exists() else None,
         curves=tuple(_curves(folder)),
@@ -58,7 +59,7 @@ def _owner_data(folder: RunFolder, prepared: Prepared, records: Records) -> Owne
             "test records": 0 if prepared.material.test is None else len(prepared.material.test),
             "duplicates dropped": prepared.material.dropped,
         },
-        warnings=tuple(warnings),
+        warnings=tuple(copies.sentences()),
         hardware={
             "processor": platform.processor() or platform.machine(),
             "cores": str(os.cpu_count()),

@@ -17,6 +17,23 @@ def spent(source: str, *, delta: float = 1e-5, home: Path | None = None) -> Tota
     """
     if not 0 < delta < 1:
         raise UserError(f"--delta must lie between 0 and 1, not {delta!r}.")
-    names = dict.fromkeys((source, book_name(source)))
-    runs = [run for name in names for run in Book.open(name, home).runs()]
+    runs = [run for book in _books(source, home) for run in book.runs()]
     return total_of(tuple(runs), delta)
+
+
+def torn_books(source: str, home: Path | None = None) -> list[str]:
+    """A warning for each book of this source that ends in the middle of a line.
+
+    A crash leaves such an end, and its run never began; but so does a copy that was cut off,
+    and then the totals are too small.
+    """
+    return [
+        f"warning: {book.path} ends in the middle of a line, which is not counted; if no crash "
+        "explains it, restore the book from a copy."
+        for book in _books(source, home)
+        if book.torn
+    ]
+
+
+def _books(source: str, home: Path | None) -> list[Book]:
+    return [Book.open(name, home) for name in dict.fromkeys((source, book_name(source)))]

@@ -121,7 +121,7 @@ def synthesize(
     noise = noise_of(config)
     prepared = prepare(config, home, shown)
     title = title or f"Synthetic stand-in for {prepared.material.dataset.name}"
-    check_words(prepared.facts.schema, title)
+    check_words(prepared.facts.schema, title, config.unit)
     warning = delta_warning(prepared)
     if warning:
         shown.say(warning)
@@ -195,6 +195,7 @@ def _release(
         title=target.title,
         signing_key=target.signing_key,
         private=prepared.material.parts["train"] if claim.kind == "empirical" else None,
+        held_out=prepared.material.test if claim.kind == "empirical" else None,
         announce=target.announce,
     )
     return claim, info.digest

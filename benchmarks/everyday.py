@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from measure import EVIDENCE, REPOSITORY, understudy
 
-from understudy.bench.evidence import Provenance, write_evidence
+from understudy.bench.evidence import Provenance, write_measurement
 from understudy.data.portraits import portraits
 
 
@@ -29,8 +29,9 @@ def main() -> None:
     start = time.perf_counter()
     drawn = portraits(10_000, 64, 0)
     drawing = time.perf_counter() - start
-    write_evidence(
-        EVIDENCE / "everyday.json",
+    write_measurement(
+        EVIDENCE,
+        "everyday",
         provenance=provenance,
         command="python benchmarks/everyday.py",
         config={"portraits": {"count": len(drawn), "size": 64}},

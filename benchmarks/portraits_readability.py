@@ -11,27 +11,23 @@ at least 10 points worse.
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import itertools
-import json
-import os
-import platform
-import subprocess
+import resource
 import sys
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from measure import EVIDENCE, REPOSITORY
 from torch import Tensor, nn
 
+from understudy.bench.evidence import Provenance, write_measurement
 from understudy.data.portraits import portraits
 from understudy.data.records import Array, Records
-
-EVIDENCE = Path(__file__).parent / "evidence" / "portraits_readability.json"
-PACKAGES = ("understudy", "numpy", "torch", "scikit-learn", "pillow")
 
 
 @dataclass(frozen=True)
@@ -106,7 +102,16 @@ def read_by_linear_model(train: Records, test: Records, side: int = 8) -> dict[s
     return scores
 
 
-def measure(count: int, size: int, seed: int, how: Training) -> dict[str, object]:
+@dataclass(frozen=True)
+class Read:
+    """How well each attribute was read, and how long that took."""
+
+    rows: list[dict[str, Any]]
+    parts: dict[str, int]
+    seconds: dict[str, float]
+
+
+def measure(count: int, size: int, seed: int, how: Training) -> Read:
     """Draw, read both ways, and put the figures side by side."""
     clock = [time.perf_counter()]
     drawn = portraits(count, size, seed)
@@ -131,21 +136,7 @@ def measure(count: int, size: int, seed: int, how: Training) -> dict[str, object
         for a in drawn.schema.attributes
     ]
     spans = dict(zip(("draw", "linear", "network"), np.diff(clock).round(1).tolist(), strict=True))
-    facts = {"count": count, "train": len(train), "test": len(test), "size": size, "seed": seed}
-    return {"portraits": facts, "training": asdict(how), "rows": rows, "seconds": spans}
-
-
-def provenance() -> dict[str, object]:
-    """What someone needs to run this again: commit, versions, threads, machine."""
-    versions = {name: importlib.metadata.version(name) for name in PACKAGES if _installed(name)}
-    return {
-        "commit": _git("rev-parse", "HEAD"),
-        "dirty": bool(_git("status", "--porcelain", "--", "understudy", "benchmarks/*.py")),
-        "command": " ".join(["python", "benchmarks/portraits_readability.py", *sys.argv[1:]]),
-        "versions": {"python": platform.python_version(), **versions},
-        "threads": torch.get_num_threads(),
-        "machine": platform.machine(),
-    }
+    return Read(rows, {"train": len(train), "test": len(test)}, spans)
 
 
 def main() -> int:
@@ -154,22 +145,28 @@ def main() -> int:
     parser.add_argument("--size", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--epochs", type=int, default=Training.epochs)
-    parser.add_argument("--out", type=Path, default=EVIDENCE)
+    parser.add_argument("--out", type=Path, default=EVIDENCE, help="the folder of evidence")
     args = parser.parse_args()
-    evidence = {"format": "understudy-evidence/1", "what": "portraits readability", **provenance()}
-    found = measure(args.count, args.size, args.seed, Training(epochs=args.epochs))
-    text = json.dumps({**evidence, **found}, indent=2) + "\n"
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = args.out.with_suffix(".part")
-    with unfinished.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(args.out)
-    print(text)
-    rows = found["rows"]
-    assert isinstance(rows, list)
-    return 0 if all(row["kept"] for row in rows) else 1
+    provenance = Provenance.read(REPOSITORY)
+    how = Training(epochs=args.epochs)
+    found = measure(args.count, args.size, args.seed, how)
+    path = write_measurement(
+        args.out,
+        "portraits_readability",
+        provenance=provenance,
+        command=" ".join(["python", "benchmarks/portraits_readability.py", *sys.argv[1:]]),
+        config={
+            "portraits": {"count": args.count, "size": args.size, **found.parts},
+            "training": asdict(how),
+            "threads": torch.get_num_threads(),
+        },
+        seeds=[args.seed],
+        seconds=found.seconds,
+        peak_gigabytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+        result={"rows": found.rows},
+    )
+    print(path.read_text())
+    return 0 if all(row["kept"] for row in found.rows) else 1
 
 
 def _images(records: Records, chosen: Array) -> Tensor:
@@ -206,21 +203,6 @@ def _thumbnails(records: Records, side: int) -> Array:
     count, channels, height, width = records.features.shape
     tiles = records.features.reshape(count, channels, side, height // side, side, width // side)
     return tiles.mean(axis=(3, 5), dtype=np.float32).reshape(count, -1)
-
-
-def _installed(name: str) -> bool:
-    try:
-        importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
-
-
-def _git(*words: str) -> str:
-    here = Path(__file__).parent.parent
-    return subprocess.run(
-        ["git", *words], cwd=here, capture_output=True, text=True, check=False
-    ).stdout.strip()
 
 
 if __name__ == "__main__":

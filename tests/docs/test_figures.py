@@ -1,38 +1,54 @@
-"""Docs quote only evidence: the table of figures is the one that the evidence files give."""
+"""Docs quote only evidence: the table of figures is the one that the evidence files give.
+
+`python benchmarks/methods_page.py` prints it.
+"""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+
+from tests.bench.samples import metric_row, run_evidence
+from understudy.bench.evidence import write_all_evidence
+from understudy.bench.methods_page import methods_page_rows, methods_page_table
+from understudy.bench.store import read_store
 
 ROOT = Path(__file__).parents[2]
 
 
-def row(evidence: dict[str, object]) -> str:
-    """One run as the methods page shows it."""
-    result, seconds = evidence["result"], evidence["seconds"]
-    assert isinstance(result, dict)
-    assert isinstance(seconds, dict)
-    rows = {
-        (r["metric"], r["variant"]): r for r in result["metrics"]["rows"] if r["status"] == "ok"
-    }
-    cells = []
-    for variant in ("mlp", "cnn"):
-        found = rows["gen2real accuracy", variant]
-        low, high = 100 * found["low"], 100 * found["high"]
-        cells.append(f"{100 * found['value']:.1f}% ({low:.1f} to {high:.1f})")
-    real = 100 * rows["gen2real accuracy", "cnn"]["reference"]
-    command = str(evidence["command"]).split()
-    dataset, method = command[2], command[command.index("--method") + 1]
-    figures = (dataset, f"`{method}`", f"{result['epsilon']:.3f}", *cells, f"{real:.1f}%")
-    machine = (f"{seconds['synthesize']:.0f} s", f"{evidence['peak_gigabytes']:.1f} GB")
-    return f"| {' | '.join((*figures, *machine))} |"
+def figures_in(page: str) -> list[str]:
+    """The body of the table under `## Figures`."""
+    section = page.partition("\n## Figures\n")[2].partition("\n## ")[0]
+    return [line for line in section.splitlines() if line.startswith("| ")][1:]
 
 
-def test_the_methods_page_shows_what_was_measured() -> None:
-    page = (ROOT / "docs" / "methods.md").read_text()
-    files = sorted((ROOT / "benchmarks" / "evidence").glob("*-epsilon*.json"))
-    expected = [row(json.loads(file.read_text())) for file in files]
-    assert expected
-    missing = [line for line in expected if line not in page.splitlines()]
-    assert not missing, "\n".join(["docs/methods.md lacks", *missing])
+def test_the_methods_page_shows_what_was_measured_and_nothing_else() -> None:
+    store = read_store(ROOT / "benchmarks" / "evidence")
+    shown = figures_in((ROOT / "docs" / "methods.md").read_text())
+    expected = methods_page_rows(store)
+    if not store.of_kind("run"):  # all of it is of the format before this one, still to be measured
+        assert {file.trust for file in store.files} == {"unknown format"}
+        return
+    assert shown == expected, methods_page_table(store)
+    assert store.warnings() == []
+
+
+def test_a_row_is_made_from_trusted_unstamped_runs(tmp_path: Path) -> None:
+    runs = [
+        run_evidence(
+            seed=seed,
+            rows=[metric_row("gen2real accuracy", value, v) for v in ("mlp", "cnn")],
+        )
+        for seed, value in enumerate((0.80, 0.82))
+    ]
+    stamped = run_evidence("dp-gan", protocol="reduced", stamp="reduced")
+    edited, *_ = write_all_evidence(tmp_path, [run_evidence("pe"), stamped, *runs])
+    edited.write_text(edited.read_text().replace('"value": 0.8', '"value": 0.9'))
+    interval = "81.0% (68.3 to 93.7)"
+    assert methods_page_rows(read_store(tmp_path)) == [
+        f"| mnist | `dp-merf` | 1.000 | 2 | {interval} | {interval} | 97.0% | 4 s | 0.5 GB |"
+    ]
+
+
+def test_the_table_of_a_page_is_found() -> None:
+    page = "# M\n\n## Figures\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n## More\n\n| 3 | 4 |\n"
+    assert figures_in(page) == ["| 1 | 2 |"]

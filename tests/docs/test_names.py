@@ -17,20 +17,26 @@ from understudy.cli.main import app
 
 REFERENCE = REPOSITORY / "docs" / "reference.md"
 _COMMAND = re.compile(r"(?:^|\$ |-m )understudy(?: ([a-z][a-z-]*))?((?: +[^\n|]*)?)")
+_WORD = re.compile(r" +([a-z][a-z-]*)")
 _OPTION = re.compile(r"(?<![\w-])--?[a-z][a-z-]*")
 _MAKE = re.compile(r"(?:^|\$ )make ([a-z-]+)")
 
 
 @functools.cache
 def verbs() -> dict[str, set[str]]:
-    """Every verb of the command line with its options."""
+    """Every verb of the command line with its options; those of `bench` as `bench run`."""
     group = typer.main.get_command(app)
     assert isinstance(group, typer.core.TyperGroup)
-    return {
-        name: {o for parameter in command.params for o in parameter.opts if o.startswith("-")}
-        | {"-h", "--help"}
-        for name, command in group.commands.items()
-    }
+    return dict(_verbs_of(group, ""))
+
+
+def _verbs_of(group: typer.core.TyperGroup, before: str) -> Iterator[tuple[str, set[str]]]:
+    for name, command in group.commands.items():
+        words = [o for p in command.params for o in (*p.opts, *p.secondary_opts)]
+        options = {word for word in words if word.startswith("-")}
+        yield f"{before}{name}", options | {"-h", "--help"}
+        if isinstance(command, typer.core.TyperGroup):
+            yield from _verbs_of(command, f"{before}{name} ")
 
 
 def code_lines(page: Path) -> Iterator[str]:
@@ -46,6 +52,9 @@ def unknown_commands(line: str) -> list[str]:
     known = verbs()
     wrong: list[str] = []
     for verb, rest in _COMMAND.findall(line):
+        below = _WORD.match(rest)
+        if below and any(name.startswith(f"{verb} ") for name in known):
+            verb = f"{verb} {below[1]}"
         if verb and verb not in known:
             wrong.append(f"understudy {verb}")
         elif verb:
@@ -75,7 +84,7 @@ def test_make_targets_exist(page: Path) -> None:
 def test_the_reference_names_every_verb_and_option() -> None:
     spans = set(code_spans(REFERENCE))
     for verb, options in verbs().items():
-        assert f"understudy {verb}" in {" ".join(span.split()[:2]) for span in spans}, verb
+        assert any(f"{span} ".startswith(f"understudy {verb} ") for span in spans), verb
         section = _section(verb)
         assert {o for o in options if o not in section} == set(), f"of {verb}"
 
@@ -108,3 +117,6 @@ def test_wrong_names_are_noticed() -> None:
     assert unknown_commands("understudy verify out --digest abc") == []
     assert unknown_commands("$ understudy verify out --digets abc") == ["verify --digets"]
     assert unknown_commands("python -m understudy verifi out") == ["understudy verifi"]
+    assert unknown_commands("understudy bench new-method x -o x.py") == []
+    assert unknown_commands("understudy bench new-metod x") == ["understudy bench new-metod"]
+    assert unknown_commands("understudy bench new-method x --uot y") == ["bench new-method --uot"]

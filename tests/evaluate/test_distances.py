@@ -7,7 +7,7 @@ import pytest
 from scipy import linalg
 
 from understudy.errors import UserError
-from understudy.evaluate.distances import covered_share, frechet_distance, kernel_distances
+from understudy.evaluate.distances import frechet_distance, kernel_distances
 
 SOURCE = np.random.default_rng(5)
 START = SOURCE.bit_generator.state
@@ -128,43 +128,6 @@ class TestKernelDistance:
         assert np.mean(biased) > 4 * np.std(biased, ddof=1) / np.sqrt(300)
 
 
-class TestCoveredShare:
-    def test_a_hand_made_line(self) -> None:
-        """Support 0, 1, 3, 7 with k=1 has radii 1, 1, 2, 4: it covers [-1, 5] and [3, 11]."""
-        support = np.array([[0.0], [1.0], [3.0], [7.0]])
-        points = np.array([[-1.0], [-1.5], [2.0], [5.0], [11.0], [11.5]])
-        assert covered_share(points, support, neighbours=1) == pytest.approx(4 / 6)
-
-    @pytest.mark.parametrize("neighbours", [1, 3, 5])
-    def test_it_agrees_with_brute_force(self, neighbours: int) -> None:
-        points, support = SOURCE.normal(size=(90, 6)) * 1.4, SOURCE.normal(size=(70, 6))
-        radii = [
-            sorted(np.linalg.norm(s - other) for j, other in enumerate(support) if j != i)[
-                neighbours - 1
-            ]
-            for i, s in enumerate(support)
-        ]
-        inside = [
-            any(np.linalg.norm(p - s) <= r for s, r in zip(support, radii, strict=True))
-            for p in points
-        ]
-        share = covered_share(points, support, neighbours)
-        assert 0 < share < 1
-        assert share == pytest.approx(np.mean(inside))
-
-    def test_chunks_do_not_change_the_answer(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        points, support = SOURCE.normal(size=(50, 4)), SOURCE.normal(size=(60, 4))
-        whole = covered_share(points, support, 3)
-        monkeypatch.setattr("understudy.evaluate.distances._CHUNK", 7)
-        assert covered_share(points, support, 3) == whole
-
-    def test_a_collapsed_generator_is_precise_but_covers_nothing(self) -> None:
-        real = SOURCE.normal(size=(200, 8)) * 100 + 1000
-        collapsed = np.repeat(real[:1], 200, axis=0)
-        assert covered_share(collapsed, real, 3) == 1.0
-        assert covered_share(real, collapsed, 3) == pytest.approx(1 / 200)
-
-
 def test_bad_features_are_refused_in_a_sentence() -> None:
     good = np.zeros((30, 3))
     with pytest.raises(UserError, match="equally many columns"):
@@ -173,7 +136,5 @@ def test_bad_features_are_refused_in_a_sentence() -> None:
         frechet_distance(good, np.zeros((1, 3)))
     with pytest.raises(UserError, match="at least 20 records"):
         kernel_distances(good, np.zeros((19, 3)), 10)
-    with pytest.raises(UserError, match="more than 3 records"):
-        covered_share(good, np.zeros((3, 3)), 3)
     with pytest.raises(UserError, match="not finite"):
         frechet_distance(good, np.full((30, 3), np.nan))

@@ -12,6 +12,8 @@ from understudy.data.records import Records
 from understudy.evaluate.case import Case
 from understudy.evaluate.distances import frechet_distance
 from understudy.evaluate.fidelity import (
+    Coverage,
+    Density,
     Fidelity,
     FrechetDistance,
     KernelDistance,
@@ -20,7 +22,7 @@ from understudy.evaluate.fidelity import (
 )
 from understudy.evaluate.protocol import Protocol
 
-ALL = (FrechetDistance, KernelDistance, Precision, Recall)
+ALL = (FrechetDistance, KernelDistance, Precision, Recall, Density, Coverage)
 
 
 def test_fid_and_kid_are_names_for_inception_only() -> None:
@@ -30,6 +32,8 @@ def test_fid_and_kid_are_names_for_inception_only() -> None:
         KernelDistance: ["KID", "KD[squeezenet]"],
         Precision: ["precision[inception-v3]", "precision[squeezenet]"],
         Recall: ["recall[inception-v3]", "recall[squeezenet]"],
+        Density: ["density[inception-v3]", "density[squeezenet]"],
+        Coverage: ["coverage[inception-v3]", "coverage[squeezenet]"],
     }
 
 

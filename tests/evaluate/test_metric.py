@@ -57,6 +57,7 @@ def test_a_row_carries_the_attributes_of_its_class(case: Case) -> None:
         "extractor": None,
         "status": "ok",
         "reason": None,
+        "selection": None,
     }
     assert Row.from_json(json.loads(json.dumps(row.to_json()))) == row
 
@@ -158,8 +159,25 @@ def test_a_folder_that_cannot_be_made_is_named(case: Case, quick: Protocol, tmp_
         evaluation.write(tmp_path / "taken" / "run")
 
 
+def test_rows_written_before_selections_were_named_are_read(case: Case) -> None:
+    data = Constant().row(case).to_json()
+    del data["selection"]
+    assert Row.from_json(data) == Constant().row(case)
+
+
+@pytest.mark.parametrize("inside", [".", "figures"])
+def test_nothing_is_written_into_a_release(
+    case: Case, quick: Protocol, tmp_path: Path, inside: str
+) -> None:
+    (tmp_path / "manifest.sha256").write_text("")
+    evaluation = Evaluation((Constant().row(case),), quick, "digits", 360)
+    with pytest.raises(UserError, match="lies in a release"):
+        evaluation.write(tmp_path / inside)
+    assert [p.name for p in tmp_path.iterdir()] == ["manifest.sha256"]
+
+
 def test_reading_rows_and_protocols_needs_no_torch() -> None:
-    names = ["metric", "protocol", "registry", "table"]
+    names = ["metric", "protocol", "registry", "selection", "table"]
     imports = "; ".join(f"import understudy.evaluate.{name}" for name in names)
     check = f"{imports}; import sys; sys.exit(any(m in sys.modules for m in ('torch', 'scipy')))"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

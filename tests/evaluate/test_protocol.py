@@ -13,20 +13,22 @@ from understudy.errors import UserError
 from understudy.evaluate import protocol as protocol_module
 from understudy.evaluate.protocol import Protocol, load_protocol, protocol_names
 from understudy.evaluate.registry import EXTRACTORS, METRICS
+from understudy.evaluate.selection import RULES
 from understudy.nets.classifiers import CLASSIFIERS
 
 
-def test_the_shipped_protocols_name_only_what_exists() -> None:
-    assert protocol_names() == ("standard", "reduced", "full")
-    for name in protocol_names():
-        protocol = load_protocol(name)
-        assert protocol.name == name
-        assert set(protocol.metrics) <= set(METRICS)
-        assert set(protocol.classifiers) <= set(CLASSIFIERS)
-        assert set(protocol.extractors) <= set(EXTRACTORS)
+@pytest.mark.parametrize("name", protocol_names())
+def test_the_shipped_protocols_name_only_what_exists(name: str) -> None:
+    protocol = load_protocol(name)
+    assert protocol.name == name
+    assert set(protocol.metrics) <= set(METRICS)
+    assert set(protocol.classifiers) <= set(CLASSIFIERS)
+    assert set(protocol.extractors) <= set(EXTRACTORS)
+    assert Protocol.from_json(protocol.to_json()) == protocol
 
 
-def test_only_the_reduced_protocol_is_stamped() -> None:
+def test_our_own_protocols_come_first_and_only_the_reduced_one_is_stamped() -> None:
+    assert protocol_names()[:3] == ("standard", "reduced", "full")
     assert load_protocol("reduced").stamp == (
         "reduced protocol: not comparable with published figures"
     )
@@ -35,13 +37,36 @@ def test_only_the_reduced_protocol_is_stamped() -> None:
     assert "resnet18" in load_protocol("full").classifiers
 
 
+@pytest.mark.parametrize("name", protocol_names())
+def test_whoever_chooses_on_real_records_says_so(name: str) -> None:
+    """By name, by stamp, and never without the sound figure beside it."""
+    protocol = load_protocol(name)
+    peeks = protocol.selection in ("test", "private-validation", "noised-validation")
+    assert protocol.benchmark_only == peeks
+    assert peeks == any(word in name for word in ("-test-selected", "-validation"))
+    assert ("never releasable" in (protocol.stamp or "")) == peeks
+    assert protocol.selections[-1] == ("last-epoch" if "lenet" in name else "held-out")
+
+
+def test_dpimagebench_is_trained_as_its_code_does() -> None:
+    protocol = load_protocol("dpimagebench")
+    training = protocol.training
+    assert protocol.classifiers == ("resnet-110", "wrn-40-4", "resnext-29-8-4")
+    assert (training.epochs, training.batch_size) == (50, 256)
+    assert (training.optimiser, training.learning_rate) == ("adam", 0.01)
+    assert (training.step_epochs, training.step_factor) == (20, 0.2)
+    assert (training.averaging, training.weight_decay) == (0.9999, 0)
+    assert round(training.holdout * 60000) == 5000
+    for mode in ("validation", "noised-validation", "test-selected"):
+        other = load_protocol(f"dpimagebench-{mode}")
+        assert (other.training, other.classifiers) == (training, protocol.classifiers)
+    cifar = load_protocol("dpimagebench-cifar")
+    assert (cifar.training.epochs, cifar.training.batch_size) == (200, 126)
+    assert (cifar.training.optimiser, cifar.training.step_epochs) == ("sgd", 60)
+
+
 def test_the_examples_in_the_docstrings_hold() -> None:
     assert doctest.testmod(protocol_module) == doctest.TestResults(failed=0, attempted=1)
-
-
-def test_a_protocol_survives_json() -> None:
-    protocol = load_protocol("full")
-    assert Protocol.from_json(protocol.to_json()) == protocol
 
 
 def test_a_benchmarks_protocol_is_only_a_file(tmp_path: Path) -> None:
@@ -78,9 +103,48 @@ def test_changed_settings_are_stamped() -> None:
         standard.changed({"sedes": 3})
 
 
+def test_a_change_to_a_rule_that_peeks_stamps_itself() -> None:
+    changed = load_protocol("reduced").changed({"selection": "test"})
+    assert changed.benchmark_only
+    assert changed.stamp == (
+        "reduced protocol: not comparable with published figures; "
+        "chosen on the test set: a benchmark's figure, never releasable; "
+        "settings changed from the reduced protocol: selection"
+    )
+    assert load_protocol("reduced").changed({"summaries": ["best-on-test"]}).benchmark_only
+    assert not load_protocol("reduced").changed({"summaries": ["best"]}).benchmark_only
+
+
+def test_a_file_that_peeks_without_saying_so_is_refused(tmp_path: Path) -> None:
+    settings = load_protocol("standard").to_json() | {"selection": "test"}
+    path = tmp_path / "quiet.yaml"
+    path.write_text(yaml.safe_dump(settings))
+    with pytest.raises(UserError, match="stamp of protocol 'standard' must say: chosen on the"):
+        load_protocol(path)
+    path.write_text(yaml.safe_dump(settings | {"stamp": f"mine; {RULES['test'].stamp}"}))
+    assert load_protocol(path).selections == ("test", "held-out")
+
+
+def test_files_written_before_selections_were_named_are_read() -> None:
+    data = load_protocol("standard").to_json()
+    for key in ("selection", "summaries", "selection_epsilon", "validation_images", "source"):
+        del data[key]
+    for key in ("momentum", "averaging", "patience", "pixel_mean", "pixel_deviation"):
+        del data["training"][key]
+    assert Protocol.from_json(data) == load_protocol("standard")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"selection": "tset"}, r"no selection 'tset'; did you mean test\?"),
+        ({"selection": ["test"]}, "no selection"),
+        ({"summaries": ["bets"]}, r"no summary 'bets'; did you mean best\?"),
+        ({"selection": "last-epoch", "summaries": ["best"]}, "needs a selection that scores"),
+        ({"selection_epsilon": 1.0}, "selection_epsilon has no meaning with selection 'held-out'"),
+        ({"selection": "noised-validation", "validation_images": 5}, "selection_epsilon must lie"),
+        ({"selection": "private-validation"}, "validation_images must be a whole number"),
+        ({"validation_images": 5}, "validation_images has no meaning"),
         ({"seeds": 0}, "seeds must be a whole number of at least 1"),
         ({"seeds": "three"}, "seeds must be a whole number"),
         ({"seed": 3}, r"no setting 'seed'; did you mean seeds\?"),
@@ -101,10 +165,14 @@ def test_wrong_settings_are_named(change: dict[str, Any], message: str) -> None:
     ("change", "message"),
     [
         ({"epochs": 0}, "training.epochs"),
-        ({"holdout": 0}, "training.holdout must lie between 0 and 1"),
+        ({"holdout": 0}, "training.holdout must be more than 0 with selection 'held-out'"),
+        ({"holdout": 1}, "training.holdout must be 0 or more and less than 1"),
+        ({"averaging": 1.0}, "training.averaging must lie between 0 and 1"),
+        ({"patience": 0}, "training.patience must be a whole number"),
+        ({"pixel_deviation": 0}, "training.pixel_deviation"),
         ({"learning_rate": -1.0}, "training.learning_rate"),
         ({"weight_decay": -1.0}, "training.weight_decay"),
-        ({"optimiser": "lion"}, "training.optimiser must be adamw or sgd"),
+        ({"optimiser": "lion"}, "training.optimiser must be adamw or adam or sgd"),
         ({"schedule": "step"}, "training.step_epochs"),
     ],
 )
@@ -113,9 +181,16 @@ def test_wrong_training_settings_are_named(change: dict[str, Any], message: str)
         load_protocol("standard").changed({"training": change})
 
 
+def test_patience_without_a_choice_is_refused() -> None:
+    with pytest.raises(UserError, match="patience has no meaning with selection 'last-epoch'"):
+        load_protocol("gs-wgan-lenet").changed({"training": {"patience": 3}})
+
+
 def test_unknown_names_and_unreadable_files(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no protocol 'standart'; did you mean standard\?"):
         load_protocol("standart")
+    with pytest.raises(UserError, match="did you mean dpimagebench or dpimagebench-test-selected"):
+        load_protocol("dpimagebench-test")
     with pytest.raises(UserError, match="cannot be read as YAML"):
         load_protocol(tmp_path / "absent.yaml")
     broken = tmp_path / "broken.yaml"

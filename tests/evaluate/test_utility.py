@@ -160,9 +160,12 @@ def choice_depends_on_the_test_part(
 class PeekingCase(Case):
     """The planted fault: of several trainings it keeps the one that does best on the test part."""
 
-    def classifier(self, learned: Part, name: str, seed: int) -> FittedClassifier:
+    def classifier(
+        self, learned: Part, name: str, seed: int, selection: str | None = None
+    ) -> FittedClassifier:
         candidates = [
-            super(PeekingCase, self).classifier(learned, name, seed + i) for i in range(4)
+            super(PeekingCase, self).classifier(learned, name, seed + i, selection)
+            for i in range(4)
         ]
         return max(candidates, key=lambda fitted: fitted.accuracy(self.test))
 

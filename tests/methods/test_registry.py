@@ -12,6 +12,7 @@ from understudy.errors import UserError
 from understudy.methods.registry import (
     MethodEntry,
     Registry,
+    get_method,
     load_method,
     method_names,
 )
@@ -135,3 +136,49 @@ def test_what_is_not_a_method_is_named(site: Path, target: str, message: str) ->
 def test_load_method_by_dotted_path(site: Path) -> None:
     (site / "toypack.py").write_text(TOY)
     assert load_method("toypack:Toy").info.family == "test"
+
+
+class TestFiles:
+    """A method that is one file, called by its path."""
+
+    @pytest.fixture(autouse=True)
+    def _own_path(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        for name in ("toyfile", "toybroken"):
+            monkeypatch.delitem(sys.modules, name, raising=False)
+
+    def test_it_is_loaded_by_name_of_file_and_class(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "toyfile.py").write_text(TOY)
+        assert get_method(f"{tmp_path / 'toyfile.py'}:Toy").info.name == "toy"
+        monkeypatch.chdir(tmp_path)
+        assert get_method("toyfile.py:Toy").info.name == "toy"
+        assert type(get_method("./toyfile.py:Toy")).__module__ == "toyfile"
+
+    @pytest.mark.parametrize(
+        ("name", "text", "target", "message"),
+        [
+            ("toyfile.py", TOY, "toyfile.py:Tay", "no class 'Tay'; did you mean Toy"),
+            ("toyfile.py", TOY, "toyfiel.py:Toy", "no method file .*toyfiel"),
+            ("toyfile.py", TOY, "toyfile.py", "no method"),
+            ("toyfile.py", TOY, "toyfile.py:NoFit", "needs `fit`"),
+            ("toy-file.py", TOY, "toy-file.py:Toy", "rename"),
+            ("json.py", TOY, "json.py:Toy", "another module is called 'json'"),
+            ("toybroken.py", "def", "toybroken.py:Toy", "cannot be imported: SyntaxError"),
+            ("toybroken.py", "1 / 0", "toybroken.py:Toy", "ZeroDivisionError"),
+        ],
+    )
+    def test_what_is_wrong_is_named(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        name: str,
+        text: str,
+        target: str,
+        message: str,
+    ) -> None:
+        (tmp_path / name).write_text(text)
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(UserError, match=message):
+            get_method(target)

@@ -18,6 +18,7 @@ from .forge import FACTS, Story, make_claim, make_records, make_story, planned
 
 INSECURE = replace(FACTS, randomness=Randomness("a seed", insecure_seed=True))
 AUDITED = replace(FACTS, audited=True)
+LIMITED = replace(FACTS, limit=50)
 
 
 def revealing(records: Images) -> tuple[Story, Claim]:
@@ -29,8 +30,11 @@ def test_clean_run_passes(story: Story, claim: Claim) -> None:
     assert run_refusals(claim, story.read()) == []
 
 
-@pytest.mark.parametrize(("facts", "words"), [(INSECURE, "insecure seed"), (AUDITED, "audited")])
-def test_insecure_and_audited_runs_are_refused(
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [(INSECURE, "insecure seed"), (AUDITED, "audited"), (LIMITED, "limited to about 50")],
+)
+def test_insecure_audited_and_limited_runs_are_refused(
     records: Images, tmp_path: Path, facts: RunFacts, words: str
 ) -> None:
     story = make_story(facts)

@@ -60,9 +60,10 @@ class Nurse:
 
 
 @contextlib.contextmanager
-def nursery() -> Iterator[Nurse]:
+def nursery(module: str = "tests.run.nursery") -> Iterator[Nurse]:
+    """A nurse whose children run what `module` tells them to."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.run.nursery"],
+        [sys.executable, "-m", module],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -76,11 +77,9 @@ def nursery() -> Iterator[Nurse]:
         assert process.wait(timeout=30) == 0
 
 
-def _obey() -> None:
+def obey(run: object, imported: tuple[str, ...] = ()) -> None:
     """The nurse: fork a child for each order, say its pid, then how it ended."""
-    from understudy.cli.main import run
-
-    for name in IMPORTED_ONCE:
+    for name in (*IMPORTED_ONCE, *imported):
         importlib.import_module(name)
     for line in sys.stdin:
         order = json.loads(line)
@@ -104,4 +103,6 @@ def _child(run: object, order: dict[str, object]) -> int:
 
 
 if __name__ == "__main__":
-    _obey()
+    from understudy.cli.main import run
+
+    obey(run)

@@ -11,7 +11,7 @@ from tests.workplace import SMALL_MERF, Workplace
 from understudy.methods.config import ResolvedConfig
 from understudy.methods.presets import Preset, Presets
 from understudy.release.claim import Tuning
-from understudy.run import synthesize
+from understudy.run import claiming, synthesize
 from understudy.run.config import RunConfig
 from understudy.run.tuning import tuning_of
 
@@ -55,7 +55,7 @@ def test_earlier_runs_on_the_same_data_are_told(place: Workplace) -> None:
 def test_planted_fault_the_best_of_several_runs_claims_to_be_covered(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(synthesize, "tuning_of", lambda *_: Tuning(covered=True))
+    monkeypatch.setattr(claiming, "tuning_of", lambda *_: Tuning(covered=True))
     with pytest.raises(AssertionError, match="not covered"):
         check_earlier_runs_are_told(place)
 
@@ -63,7 +63,7 @@ def test_planted_fault_the_best_of_several_runs_claims_to_be_covered(
 def test_planted_fault_earlier_runs_are_not_counted(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(synthesize, "tuning_of", lambda c, s, _: tuning_of(c, s, 0))
+    monkeypatch.setattr(claiming, "tuning_of", lambda c, s, _: tuning_of(c, s, 0))
     with pytest.raises(AssertionError, match="earlier run"):
         check_earlier_runs_are_told(place)
 

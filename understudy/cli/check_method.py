@@ -15,17 +15,18 @@ from understudy.cli.options import AsJson, Settings
 
 @guarded
 def command(
-    target: Annotated[str, typer.Argument(help="A method's name, or pkg.module:Class.")],
+    target: Annotated[
+        str, typer.Argument(help="A method's name, pkg.module:Class or file.py:Class.")
+    ],
     set_: Settings = None,
     as_json: AsJson = False,
 ) -> None:
     """Run the public contract tests on a method; exit code 1 if one fails."""
     from understudy.audit.check_method import check_method
-    from understudy.methods.registry import get_method, load_method
+    from understudy.methods.registry import get_method
 
     sys.path.append(str(Path.cwd()))  # a method is often checked where it is being written
-    method = load_method(target) if ":" in target else get_method(target)
-    results = check_method(method, tuple(set_ or ()), bars(as_json))
+    results = check_method(get_method(target), tuple(set_ or ()), bars(as_json))
     if as_json:
         rows = [{"check": r.name, "passed": r.passed, "problem": r.problem} for r in results]
         print_json({"method": target, "checks": rows})

@@ -11,6 +11,7 @@ import typer
 
 from understudy.cli import (
     audit,
+    bench,
     check_method,
     datasets,
     demo,
@@ -38,6 +39,7 @@ app.command("methods")(methods.command)
 app.command("datasets")(datasets.command)
 app.command("check-method")(check_method.command)
 app.command("keygen")(keygen.command)
+app.add_typer(bench.app, name="bench")
 
 
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]

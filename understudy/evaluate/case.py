@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from understudy.progress import Progress
 
 Part = Literal["synthetic", "train", "test"]
 Features = npt.NDArray[np.float32]
+T = TypeVar("T")
 
 
 class Case:
@@ -51,6 +53,7 @@ class Case:
         self._accuracies: dict[tuple[Part, Part, str, int, str], float] = {}
         self._features: dict[tuple[Part, str], Features] = {}
         self._extractors: dict[str, Extractor] = {}
+        self._kept: dict[Hashable, object] = {}
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -68,7 +71,7 @@ class Case:
     ) -> FittedClassifier:
         """The named classifier trained on one part, with the epoch that a rule chooses.
 
-        selection: one of the protocol's rules; its own by default. With a sound rule the part
+        selection: one of the protocol's rules; by default the sound one, with which the part
         learned from is all that the classifier has seen.
         """
         key = (learned, name, seed)
@@ -118,7 +121,7 @@ class Case:
     def _rule_for(self, learned: Part, selection: str | None) -> str:
         """The rule itself; for classifiers of real training records a held-out share of these
         is their validation part."""
-        rule = self.protocol.selection if selection is None else selection
+        rule = self.protocol.selections[-1] if selection is None else selection
         asks_train = RULES[rule].looks_at == "validation"
         return HELD_OUT if learned == "train" and asks_train else rule
 
@@ -150,16 +153,35 @@ class Case:
         sizes = len(self.synthetic), len(self.part(self.real)), self.protocol.fidelity_images
         return min(sizes)
 
-    def features(self, part: Part, extractor: str) -> Features:
-        """Features of `fidelity_count` images of a part, drawn at random, in random order."""
-        key = (part, extractor)
-        if key not in self._features:
-            if extractor not in self._extractors:
-                self._extractors[extractor] = load_extractor(extractor)
-            images = _drawn(self.part(part), self.fidelity_count, self.seed).features
-            found = self._extractors[extractor].features(images, self.device, self.progress)
-            self._features[key] = found
-        return self._features[key]
+    def drawn(self, part: Part, count: int | None = None) -> Records:
+        """Records of a part at random, in random order; fewer are the beginning of more.
+
+        count: as many as a fidelity metric compares (`fidelity_count`) unless given.
+        """
+        return _drawn(self.part(part), count or self.fidelity_count, self.seed)
+
+    def extractor(self, name: str) -> Extractor:
+        """The named extractor, loaded once."""
+        if name not in self._extractors:
+            self._extractors[name] = load_extractor(name)
+        return self._extractors[name]
+
+    def features(self, part: Part, extractor: str, count: int | None = None) -> Features:
+        """Features of the images that `drawn` gives; each image is looked at once."""
+        wanted = min(count or self.fidelity_count, len(self.part(part)))
+        known = self._features.get((part, extractor))
+        if known is None or len(known) < wanted:
+            images = self.drawn(part, wanted).features[0 if known is None else len(known) :]
+            found = self.extractor(extractor).features(images, self.device, self.progress)
+            known = found if known is None else np.concatenate([known, found])
+            self._features[part, extractor] = known
+        return known[:wanted]
+
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """What several metrics need: computed by the first that asks, then kept."""
+        if key not in self._kept:
+            self._kept[key] = compute()
+        return cast(T, self._kept[key])
 
 
 def _cut(records: Records, most: int | None, seed: int) -> Records:

@@ -15,9 +15,6 @@ from understudy.errors import UserError
 
 Features = npt.NDArray[np.float64]
 
-_CHUNK = 1024
-_ROUNDING = 1e-12
-
 
 @dataclass(frozen=True)
 class FrechetEstimate:
@@ -39,7 +36,7 @@ def frechet_distance(first: npt.ArrayLike, second: npt.ArrayLike) -> FrechetEsti
     empirical laws (its influence function), so it covers the draw of both sets. The estimate
     itself is biased upwards for small sets; only distances at equal counts compare.
     """
-    x, y = _checked(first, second, least=2)
+    x, y = checked_pair(first, second, least=2)
     mean_x, mean_y = x.mean(axis=0), y.mean(axis=0)
     factor_x, factor_y = _factor(x - mean_x), _factor(y - mean_y)
     left, root, right = np.linalg.svd(factor_x.T @ factor_y, full_matrices=False)
@@ -88,7 +85,7 @@ def kernel_distances(
     its spread gives an honest interval; subsets drawn anew from the same records overlap
     and would look more certain than they are.
     """
-    x, y = _checked(first, second, least=2 * least_blocks)
+    x, y = checked_pair(first, second, least=2 * least_blocks)
     count = min(len(x), len(y))
     size = min(block, count // least_blocks)
     starts = range(0, count - size + 1, size)
@@ -108,47 +105,10 @@ def _cubic_kernel(x: Features, y: Features) -> Features:
     return np.asarray((x @ y.T / x.shape[1] + 1) ** 3)
 
 
-def covered_share(points: npt.ArrayLike, support: npt.ArrayLike, neighbours: int) -> float:
-    """The share of points inside the estimated manifold of the support set.
-
-    The manifold is the union of the closed balls around each support point that reach to
-    its k-th nearest other support point (Kynkäänniemi et al. 2019). With synthetic points
-    and real support this is precision, the other way round recall.
-    """
-    p, s = _checked(points, support, least=1)
-    if len(s) <= neighbours:
-        raise UserError(
-            f"precision and recall with {neighbours} neighbours need more than {neighbours} "
-            f"records on each side, not {len(s)}."
-        )
-    radii = _neighbour_distances(s, neighbours)
-    covered = 0
-    for start in range(0, len(p), _CHUNK):
-        distances = _squared_distances(p[start : start + _CHUNK], s)
-        covered += int((distances <= radii).any(axis=1).sum())
-    return covered / len(p)
-
-
-def _neighbour_distances(points: Features, neighbours: int) -> Features:
-    """Squared distance of each point to its k-th nearest other point."""
-    radii = np.empty(len(points))
-    for start in range(0, len(points), _CHUNK):
-        stop = min(start + _CHUNK, len(points))
-        distances = _squared_distances(points[start:stop], points)
-        distances[np.arange(stop - start), np.arange(start, stop)] = np.inf
-        radii[start:stop] = np.partition(distances, neighbours - 1, axis=1)[:, neighbours - 1]
-    return radii
-
-
-def _squared_distances(x: Features, y: Features) -> Features:
-    """All squared distances; equal records get exactly zero, not what rounding leaves."""
-    squares = (x**2).sum(axis=1)[:, None] + (y**2).sum(axis=1)[None, :]
-    distances = squares - 2 * x @ y.T
-    distances[distances < _ROUNDING * squares] = 0.0
-    return np.asarray(distances)
-
-
-def _checked(first: npt.ArrayLike, second: npt.ArrayLike, least: int) -> tuple[Features, Features]:
+def checked_pair(
+    first: npt.ArrayLike, second: npt.ArrayLike, least: int
+) -> tuple[Features, Features]:
+    """Both sets in double precision; what cannot be compared is refused in a sentence."""
     x, y = (np.asarray(side, dtype=np.float64) for side in (first, second))
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
         raise UserError(

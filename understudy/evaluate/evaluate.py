@@ -11,7 +11,7 @@ from understudy.errors import UserError
 from understudy.evaluate.case import Case
 from understudy.evaluate.metric import Evaluation, Metric
 from understudy.evaluate.protocol import Protocol
-from understudy.evaluate.registry import EXTRACTORS, METRICS, check_name, resolve
+from understudy.evaluate.registry import EXTRACTORS, check_name, metric_class
 from understudy.nets.classifiers import CLASSIFIERS
 from understudy.progress import Progress, Silent
 
@@ -69,7 +69,7 @@ def _metrics(protocol: Protocol) -> list[Metric]:
         check_name("extractor", name, EXTRACTORS)
     metrics: list[Metric] = []
     for name in protocol.metrics:
-        found: tuple[Metric, ...] = resolve("metric", name, METRICS).instances(protocol)
+        found = metric_class(name).instances(protocol)
         if not found:
             raise UserError(
                 f"protocol {protocol.name!r} lists {name} but no classifier or extractor for it."

@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.evaluate.case import Case
-from understudy.evaluate.distances import covered_share, frechet_distance, kernel_distances
+from understudy.evaluate.distances import frechet_distance, kernel_distances
 from understudy.evaluate.intervals import Interval, normal, student_half_width, wilson
 from understudy.evaluate.metric import Bounds, Direction, Measurement, Metric, Need
+from understudy.evaluate.neighbours import coverage, covered_share, densities
 from understudy.evaluate.protocol import Protocol
 
 Features = npt.NDArray[np.float32]
@@ -121,3 +122,42 @@ class Recall(Fidelity):
 
     def compare(self, synthetic: Features, real: Features, protocol: Protocol) -> Interval:
         return wilson(covered_share(real, synthetic, protocol.neighbours), len(real))
+
+
+class Density(Fidelity):
+    """How many real neighbourhoods a synthetic image lies in, in units of k.
+
+    About 1 for images of the same law, and without upper bound: a set drawn to the densest
+    part of the real law goes far above 1. Read it together with coverage. The interval
+    (normal) covers the draw of the synthetic images, with the neighbourhoods as given.
+    """
+
+    name = "density"
+    direction: ClassVar[Direction] = "higher"
+    bounds: ClassVar[Bounds] = (0.0, None)
+    unit = "ratio"
+    neighbours: ClassVar[int] = 5
+
+    def compare(self, synthetic: Features, real: Features, protocol: Protocol) -> Interval:
+        del protocol
+        found = densities(synthetic, real, self.neighbours)
+        error = float(found.std(ddof=1)) / len(found) ** 0.5
+        return normal(float(found.mean()), error).within(0.0)
+
+
+class Coverage(Fidelity):
+    """The share of real neighbourhoods that hold a synthetic image.
+
+    About 1 - 2^-k, not 1, for as many images of the same law: see the reference. The interval
+    (Wilson) covers the draw of the real images, with the synthetic ones as given.
+    """
+
+    name = "coverage"
+    direction: ClassVar[Direction] = "higher"
+    bounds: ClassVar[Bounds] = (0.0, 1.0)
+    unit = "fraction"
+    neighbours: ClassVar[int] = 5
+
+    def compare(self, synthetic: Features, real: Features, protocol: Protocol) -> Interval:
+        del protocol
+        return wilson(coverage(synthetic, real, self.neighbours), len(real))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import hypot, sqrt
-from statistics import NormalDist, fmean, stdev
+from math import fsum, hypot, sqrt
+from statistics import NormalDist, fmean
 
 from scipy.special import stdtrit
 
@@ -62,8 +62,9 @@ def mean_accuracy(accuracies: Sequence[float], count: int) -> Interval:
 
 def student_half_width(values: Sequence[float]) -> float:
     """Half the width of the t interval for the mean of independent values."""
-    freedom = len(values) - 1
-    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * stdev(values) / sqrt(len(values))
+    freedom, centre = len(values) - 1, fmean(values)
+    deviation = sqrt(fsum((value - centre) ** 2 for value in values) / freedom)
+    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * deviation / sqrt(len(values))
 
 
 def normal(value: float, standard_error: float) -> Interval:

@@ -40,6 +40,7 @@ class Need(Enum):
     TRAIN = "real training records"
     CLASSIFIER = "a classifier"
     EXTRACTOR = "a feature extractor"
+    IMAGES = "images"
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ class Metric(ABC):
             return "needs a label, and none was chosen"
         if Need.TRAIN in self.needs and case.train is None:
             return "needs the real training records, which were not given"
-        if Need.EXTRACTOR in self.needs and not case.test.is_images:
+        if {Need.EXTRACTOR, Need.IMAGES} & self.needs and not case.test.is_images:
             return "needs images"
         return None
 

@@ -151,7 +151,7 @@ class Protocol:
 
     @property
     def selections(self) -> tuple[str, ...]:
-        """The rules that are reported: a benchmark's rule never stands alone."""
+        """The rules that are reported, the sound one last: a benchmark's never stands alone."""
         return (self.selection, HELD_OUT) if self.rule.benchmark_only else (self.selection,)
 
     @property

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Any
 
 from understudy.errors import UserError, did_you_mean
+from understudy.evaluate.metric import Metric
 
 # A leakage attacker is one more metric: a class in understudy/evaluate/attackers/ and a line here.
 METRICS: Mapping[str, str] = MappingProxyType(
@@ -18,8 +20,19 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "kernel-distance": "understudy.evaluate.fidelity:KernelDistance",
         "precision": "understudy.evaluate.fidelity:Precision",
         "recall": "understudy.evaluate.fidelity:Recall",
+        "density": "understudy.evaluate.fidelity:Density",
+        "coverage": "understudy.evaluate.fidelity:Coverage",
+        "feature-likelihood": "understudy.evaluate.likelihood:FeatureLikelihoodDivergence",
+        "feature-likelihood-on-train": "understudy.evaluate.likelihood:FeatureLikelihoodOnTrain",
+        "feature-likelihood-gap": "understudy.evaluate.likelihood:FeatureLikelihoodGap",
+        "inception-score": "understudy.evaluate.class_scores:InceptionScore",
+        "dataset-classifier-score": "understudy.evaluate.class_scores:DatasetClassifierScore",
+        "image-reward": "understudy.evaluate.image_reward:ImageReward",
     }
 )
+
+METRIC_GROUP = "understudy.metrics"
+"""The entry point group through which an installed package adds its own metrics."""
 
 EXTRACTORS: Mapping[str, str] = MappingProxyType(
     {
@@ -29,6 +42,9 @@ EXTRACTORS: Mapping[str, str] = MappingProxyType(
         "random-conv": "understudy.evaluate.extractors.random_conv:build",
     }
 )
+
+CLASSIFYING_EXTRACTORS = frozenset({"inception-v3", "lenet-mnist"})
+"""Extractors that give class probabilities too."""
 
 # What a reader must know before comparing figures made with an extractor.
 EXTRACTOR_NOTES: Mapping[str, str] = MappingProxyType(
@@ -51,4 +67,37 @@ def resolve(kind: str, name: str, table: Mapping[str, str]) -> Any:
     """What a name stands for; its module is imported now."""
     check_name(kind, name, table)
     module, _, attribute = table[name].partition(":")
-    return getattr(import_module(module), attribute)
+    try:
+        return getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"{kind} {name!r} cannot be had from {table[name]}: {error}.") from error
+
+
+def metric_targets() -> Mapping[str, str]:
+    """Where each metric lives, the built-in ones and those of installed packages.
+
+    A name is taken once: a package that offers one that is taken is refused, not preferred.
+    """
+    found = dict(METRICS)
+    for point in entry_points(group=METRIC_GROUP):
+        target = point.value.replace(" ", "")
+        taken = found.setdefault(point.name, target)
+        if taken != target:  # one package can be visible twice on the path
+            source = point.dist.name if point.dist is not None else "an installed package"
+            raise UserError(
+                f"metric {point.name!r} of {source} ({target}) has the same name as {taken}; "
+                "it must be renamed by its author, or uninstalled."
+            )
+    return MappingProxyType(found)
+
+
+def metric_class(name: str) -> type[Metric]:
+    """The metric of this name, built in or installed; what is no metric is refused."""
+    found = resolve("metric", name, metric_targets())
+    if not (isinstance(found, type) and issubclass(found, Metric)):
+        raise UserError(f"metric {name!r} must be a class derived from Metric, not {found!r}.")
+    declared = ("name", "direction", "bounds", "unit", "needs")
+    missing = [attribute for attribute in declared if not hasattr(found, attribute)]
+    if missing:
+        raise UserError(f"metric {name!r} does not declare {', '.join(missing)}.")
+    return found

@@ -53,6 +53,11 @@ class FittedClassifier:
         scores = [batch.argmax(dim=1).cpu().numpy() for batch in self._scores(features)]
         return np.concatenate(scores) if scores else np.empty(0, dtype=np.int64)
 
+    def probabilities(self, features: Array) -> npt.NDArray[np.float64]:
+        """What the network gives each class, `[N, classes]`, summing to 1 in each row."""
+        scores = [batch.double().softmax(dim=1).cpu().numpy() for batch in self._scores(features)]
+        return np.concatenate(scores)
+
     def accuracy(self, records: Records) -> float:
         """The share of records whose label is predicted; soft labels count by their maximum."""
         return float((self.predict(records.features) == records.labels).mean())

@@ -2,7 +2,8 @@
 
 Built-in methods are listed in `builtin.yaml`; a third party adds its own through the
 entry point group `understudy.methods`. Listing names imports no method and no torch;
-a method's module is imported only when that method is asked for.
+a method's module is imported only when that method is asked for. A method that is not
+registered is called by where it lives: `package.module:Class`, or `file.py:Class`.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from __future__ import annotations
 import importlib
 import importlib.resources
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, is_dataclass
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
 import yaml
@@ -25,6 +29,7 @@ BUILT_IN = "understudy"
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+_FILE_TARGET = re.compile(r"(.*?)([^/\\]+)\.py:([A-Za-z_]\w*)")
 
 
 @dataclass(frozen=True)
@@ -106,28 +111,57 @@ def method_names() -> tuple[str, ...]:
 
 
 def get_method(name: str) -> Method:
-    """The method of this name; an unknown name is answered with the nearest ones."""
-    return Registry.discover().get(name)
+    """A method by its name, or by where it lives; an unknown name is answered with near ones."""
+    return load_method(name) if ":" in name else Registry.discover().get(name)
 
 
 def load_method(target: str) -> Method:
-    """A method by where it lives, `package.module:Class`, registered or not."""
-    if not _TARGET.fullmatch(target):
-        raise UserError(f"cannot read {target!r} as a method; write package.module:Class.")
-    module_name, class_name = target.split(":")
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise UserError(f"cannot import {module_name!r} for method {target!r}: {error}.") from error
+    """A method by where it lives, registered or not: `package.module:Class`, `file.py:Class`."""
+    if not (_FILE_TARGET.fullmatch(target) or _TARGET.fullmatch(target)):
+        raise UserError(
+            f"cannot read {target!r} as a method; write package.module:Class or file.py:Class."
+        )
+    place, _, class_name = target.rpartition(":")
+    module = _import_file(Path(place)) if place.endswith(".py") else _import_module(place, target)
     found = getattr(module, class_name, None)
     if not isinstance(found, type):
-        classes = [name for name, value in vars(module).items() if isinstance(value, type)]
+        own = [n for n, v in vars(module).items() if isinstance(v, type)]
         raise UserError(
-            f"module {module_name!r} has no class {class_name!r}; "
-            f"{did_you_mean(class_name, classes)}"
+            f"module {module.__name__!r} has no class {class_name!r}; "
+            f"{did_you_mean(class_name, own)}"
         )
     _check_shape(target, found)
     return cast(Method, found())
+
+
+def _import_module(name: str, target: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise UserError(f"cannot import {name!r} for method {target!r}: {error}.") from error
+
+
+def _import_file(path: Path) -> ModuleType:
+    """A file as the module of its own name, its folder last on the import path.
+
+    So a saved synthesizer names its class like any other, and other processes that get
+    this import path find it.
+    """
+    file = path.expanduser().resolve()
+    if not file.is_file():
+        raise UserError(f"there is no method file {path}.")
+    if not file.stem.isidentifier():
+        raise UserError(f"{path} cannot be imported: rename it to letters, digits and _.")
+    if str(file.parent) not in sys.path:
+        sys.path.append(str(file.parent))
+    importlib.invalidate_caches()  # the file may be younger than the last look at its folder
+    try:
+        module = importlib.import_module(file.stem)
+    except Exception as error:  # somebody's file may raise anything
+        raise UserError(f"{path} cannot be imported: {type(error).__name__}: {error}.") from error
+    if Path(getattr(module, "__file__", None) or "").resolve() != file:
+        raise UserError(f"another module is called {file.stem!r} already; rename {path}.")
+    return module
 
 
 def _check_shape(target: str, found: type[Any]) -> None:

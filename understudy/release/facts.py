@@ -96,6 +96,8 @@ class RunFacts:
     parts: declared number of units per private part.
     assumed_public: beyond the count, the names and the image size, which every claim lists.
     audited: canaries were planted among the records, so the run is not for release.
+    limit: a smoke run on about so many records, so it is not for release; the ledger says
+        nothing of it where there is no limit.
     """
 
     method: MethodFacts
@@ -107,6 +109,7 @@ class RunFacts:
     public_inputs: tuple[PublicInput, ...] = ()
     randomness: Randomness = field(default_factory=Randomness)
     audited: bool = False
+    limit: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The `run` object of a ledger's plan entry."""
@@ -124,6 +127,7 @@ class RunFacts:
             "public_inputs": [p.to_json() for p in self.public_inputs],
             "randomness": self.randomness.to_json(),
             "audited": self.audited,
+            **({} if self.limit is None else {"limit": self.limit}),
         }
 
     @staticmethod
@@ -145,4 +149,5 @@ class RunFacts:
             public_inputs=tuple(PublicInput.read(p) for p in fields.parts("public_inputs")),
             randomness=Randomness.read(fields.part("randomness")),
             audited=fields.flag("audited"),
+            limit=fields.whole("limit") if "limit" in data else None,
         )

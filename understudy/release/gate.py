@@ -28,6 +28,8 @@ def run_refusals(claim: Claim, entries: Sequence[Entry]) -> list[str]:
         reasons.append("its noise came from an insecure seed, which anybody could repeat.")
     if facts.audited:
         reasons.append("it was audited: canaries were planted among its records.")
+    if facts.limit is not None:
+        reasons.append(f"it was a smoke run, limited to about {facts.limit} records.")
     if claim.tuning.by == ON_TEST_DATA:
         reasons.append("it was selected on test data; such results are for benchmarks only.")
     if entries[-1].kind != "close":

@@ -33,6 +33,8 @@ class RunConfig:
     samples: how many records to make; None makes as many as the training part declares.
     selected_among, selected_by, selection_covered: what these settings were chosen among,
         by what, and whether that choice is public or charged.
+    limit: a smoke run on about so many training records, samples and test records; it can
+        never be released.
     insecure_noise_seed: repeatable noise for debugging; such a run can never be released.
     """
 
@@ -58,6 +60,7 @@ class RunConfig:
     selected_among: tuple[str, ...] = ()
     selected_by: str | None = None
     selection_covered: bool = False
+    limit: int | None = None
     insecure_noise_seed: int | None = None
 
     def __post_init__(self) -> None:
@@ -72,14 +75,19 @@ class RunConfig:
             raise UserError(f"--holdout must lie between 0 and 1, not {self.holdout}.")
         if self.samples is not None and self.samples < 1:
             raise UserError(f"--samples must be at least 1, not {self.samples}.")
+        if self.limit is not None and self.limit < 2:
+            raise UserError(f"--limit must be at least 2, not {self.limit}.")
+        if self.unit is not None and self.unit == self.label:
+            raise UserError(f"--unit and --label both name {self.unit!r}; they must differ.")
+        self._check_selection()
+
+    def _check_selection(self) -> None:
         if self.selected_among and not self.selected_by:
             raise UserError("--selected-among needs --selected-by: what was the choice made by?")
         if self.selected_by and self.selected_by != NOTHING_SELECTED and not self.selected_among:
             raise UserError("--selected-by needs --selected-among: what was the choice between?")
         if self.selection_covered and not self.selected_among:
             raise UserError("--selection-covered needs --selected-among: which choice is covered?")
-        if self.unit is not None and self.unit == self.label:
-            raise UserError(f"--unit and --label both name {self.unit!r}; they must differ.")
 
     def budget(self) -> Budget:
         if self.epsilon is None:

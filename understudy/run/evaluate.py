@@ -16,7 +16,8 @@ from understudy.release.claim import Claim
 from understudy.release.load import load_release
 from understudy.run.config import read_config
 from understudy.run.folder import RunFolder
-from understudy.run.prepare import prepare, require_own_book
+from understudy.run.limit import limited_protocol
+from understudy.run.prepare import Prepared, prepare, require_own_book
 from understudy.run.reports import write_run_reports
 
 
@@ -38,21 +39,34 @@ def evaluate_run(
     records = run.load_samples()
     require_own_book(config, run, home)
     prepared = prepare(config, home, shown)
-    if prepared.material.test is None:
-        raise UserError(f"{config.source} has no test part to evaluate on.")
-    result = evaluate(
-        records,
-        prepared.material.parts["train"],
-        prepared.material.test,
-        protocol,
-        device=device,
-        progress=shown,
-        dataset=prepared.material.dataset.name,
-    )
+    result = measure(records, prepared, protocol, device=device, progress=shown)
     result.write(run.path)
     claim = Claim.from_json(run.read_json("claim.json"))
     write_run_reports(run, prepared, claim, records, _digest(run))
     return result
+
+
+def measure(
+    records: Records,
+    prepared: Prepared,
+    protocol: Protocol,
+    *,
+    device: str | None,
+    progress: Progress,
+) -> Evaluation:
+    """The protocol's metrics of a run's samples, on the run's own test part."""
+    material = prepared.material
+    if material.test is None:
+        raise UserError(f"{prepared.config.source} has no test part to evaluate on.")
+    return evaluate(
+        records,
+        material.parts["train"],
+        material.test,
+        limited_protocol(protocol, prepared.config.limit),
+        device=device,
+        progress=progress,
+        dataset=material.dataset.name,
+    )
 
 
 def evaluate_release(

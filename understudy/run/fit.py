@@ -1,20 +1,59 @@
-"""The fitting phase: through the door, saved block by block, resumable."""
+"""The fitting phase of a run: begun with a plan, entered in the account book, fitted."""
 
 from __future__ import annotations
 
-import importlib
+import json
+from collections.abc import Callable
+from pathlib import Path
 
-from understudy.errors import PrivacyError, UserError
-from understudy.methods.contract import PublicInputs, Synthesizer
+from understudy.errors import UserError
 from understudy.privacy.account_book import Book
-from understudy.privacy.door import Door
-from understudy.privacy.journal import Journal
 from understudy.privacy.noise import NoiseSource
-from understudy.privacy.owner_log import OwnerLog
 from understudy.progress import Progress
-from understudy.run.context import RunContext, choose_device
-from understudy.run.folder import RunFolder
-from understudy.run.prepare import Prepared
+from understudy.run.config import RunConfig, write_config
+from understudy.run.fitting import Fitting, follow_plan
+from understudy.run.folder import RunFolder, create_run_folder
+from understudy.run.prepare import Prepared, calibrate, run_facts
+
+
+def noise_of(config: RunConfig) -> NoiseSource:
+    """Secret noise, unless the config asks for a seed."""
+    if config.insecure_noise_seed is None:
+        return NoiseSource()
+    return NoiseSource.insecure(config.insecure_noise_seed)
+
+
+def begin(
+    path: Path,
+    prepared: Prepared,
+    noise: NoiseSource,
+    also: Callable[[RunFolder], None] | None = None,
+) -> RunFolder:
+    """A new run folder with its config and its calibrated plan; nothing is spent yet.
+
+    also: writes what else must be there from the first moment.
+    """
+    plan = calibrate(prepared)
+
+    def fill(folder: RunFolder) -> None:
+        write_config(folder.path, prepared.config)
+        folder.write_plan(plan, run_facts(prepared, noise).to_json())
+        if also is not None:
+            also(folder)
+
+    return create_run_folder(path, fill)
+
+
+def check_same_facts(folder: RunFolder, prepared: Prepared, noise: NoiseSource) -> None:
+    """The plan was made for declared facts; going on with others would not follow it."""
+    began = folder.read_plan()[1]
+    now = json.loads(json.dumps(run_facts(prepared, noise).to_json()))
+    differing = sorted(k for k in now.keys() | began.keys() if now.get(k) != began.get(k))
+    if differing:
+        raise UserError(
+            f"{folder.path} was begun with other data or another version of the method "
+            f"({', '.join(differing)} differ); restore what it began with, or start a new run."
+        )
 
 
 def fit(
@@ -25,62 +64,19 @@ def fit(
     Guarantee: the whole plan stands in the owner's account book before the first record
     is used (rule 8), and in the ledger before the first noise is drawn.
     """
-    plan, run = folder.read_plan()
+    plan, _ = folder.read_plan()
     book.enter(plan.ident, plan, facts={"run folder": str(folder.path.resolve())})
-    if folder.ledger.exists():
-        journal = Journal.open(folder.path)
-    else:
-        journal = Journal.create(folder.path, plan, run)
-    try:
-        if journal.plan != plan:
-            raise PrivacyError(
-                f"the ledger in {folder.path} follows another plan than the one entered in the "
-                "account book; restore the run folder, or start a new run."
-            )
-        if not (journal.ledger.closed and folder.synthesizer.exists()):
-            _fit(prepared, folder, journal, book, noise, progress)
-    finally:
-        journal.release_lock()
+    follow_plan(folder, fitting_of(prepared, book), noise, progress)
 
 
-def _fit(
-    prepared: Prepared,
-    folder: RunFolder,
-    journal: Journal,
-    book: Book,
-    noise: NoiseSource,
-    progress: Progress,
-) -> None:
-    device = choose_device(prepared.config.device)
-    door = Door(
-        journal,
-        noise,
-        device=device,
-        progress=progress,
-        owner_log=OwnerLog(folder.owner_log),
+def fitting_of(prepared: Prepared, book: Book) -> Fitting:
+    """What this run's method is fitted with, here or on another machine."""
+    return Fitting(
+        method=prepared.method,
+        config=prepared.settings.config,
+        parts=prepared.material.parts,
+        counts=prepared.facts.counts,
+        device=prepared.config.device,
+        seed=prepared.config.seed,
         shard_key=book.split_key(),
     )
-    context = RunContext(door, progress, device, prepared.config.seed)
-    handles = door.handles(prepared.material.parts, prepared.facts.counts)
-    try:
-        result = prepared.method.fit(
-            prepared.settings.config, handles, journal.plan, PublicInputs(), context
-        )
-        door.settle()
-    finally:
-        door.abandon()
-    folder.write_whole(folder.synthesizer, result.save)
-    kind = type(result)
-    folder.write_json("synthesizer.json", {"class": f"{kind.__module__}:{kind.__qualname__}"})
-    journal.close()
-
-
-def load_synthesizer(folder: RunFolder) -> Synthesizer:
-    """The fitted synthesizer of a run folder."""
-    if not folder.synthesizer.exists():
-        raise UserError(f"{folder.path} has not been fitted yet; add --resume.")
-    module, _, name = folder.read_json("synthesizer.json")["class"].partition(":")
-    loaded = getattr(importlib.import_module(module), name).load(folder.synthesizer)
-    if not isinstance(loaded, Synthesizer):
-        raise UserError(f"{folder.path} holds a transformer, which cannot be sampled from.")
-    return loaded

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,6 +60,18 @@ class RunFolder:
 
     def times(self) -> dict[str, float]:
         return self.read_json("times.json") if (self.path / "times.json").exists() else {}
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Note how long a phase took; failing to note it must not hide why the phase failed."""
+        start = time.monotonic()
+        try:
+            yield
+        except BaseException:
+            with suppress(OSError):
+                self.add_time(phase, time.monotonic() - start)
+            raise
+        self.add_time(phase, time.monotonic() - start)
 
     def write_json(self, name: str, value: Any) -> None:
         new = self.path / f".{name}.new"

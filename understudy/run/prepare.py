@@ -25,6 +25,7 @@ from understudy.progress import Progress
 from understudy.release.facts import MethodFacts, Randomness, RunFacts
 from understudy.run.config import RunConfig
 from understudy.run.folder import RunFolder
+from understudy.run.limit import limited_test, limited_train
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,9 @@ def prepare(
     settings = resolve_config(method, _public_name(config), config.epsilon, config.changes)
     material = gather(config, home, progress, split_key)
     facts = declare(config, material)
+    if config.limit is not None:
+        key = open_book(config, home).split_key() if split_key is None else split_key
+        material, facts = _limited(material, facts, config.limit, key)
     return Prepared(config, method, settings, material, facts, config.count is None)
 
 
@@ -135,6 +139,13 @@ def declare(config: RunConfig, material: Material) -> Facts:
     return Facts(count, {"train": train}, records.shape, records.schema)
 
 
+def sample_count(prepared: Prepared) -> int:
+    """How many records the run makes."""
+    count = prepared.config.samples or prepared.facts.counts["train"]
+    limit = prepared.config.limit
+    return count if limit is None else min(count, limit)
+
+
 def calibrate(prepared: Prepared) -> Plan:
     """The plan of this run: the method's spending at the least noise the budget allows."""
     spend = prepared.method.spend(prepared.settings.config, prepared.facts)
@@ -160,6 +171,7 @@ def run_facts(prepared: Prepared, noise: NoiseSource) -> RunFacts:
         randomness=Randomness(
             source=noise.description, insecure_seed=noise.insecure_seed is not None
         ),
+        limit=config.limit,
     )
 
 
@@ -202,6 +214,15 @@ def _prepared_part(records: Records, config: RunConfig) -> tuple[Records, int]:
     )
     unique = deduplicate(narrowed)
     return unique.records, unique.dropped
+
+
+def _limited(material: Material, facts: Facts, most: int, key: bytes) -> tuple[Material, Facts]:
+    """The same run on about `most` training records, declared as that many."""
+    declared = facts.counts["train"]
+    train = limited_train(material.parts["train"], declared, most, key)
+    count = min(declared, most)
+    small = replace(material, parts={"train": train}, test=limited_test(material.test, most))
+    return small, replace(facts, count=count, counts={"train": count})
 
 
 def _units(records: Records) -> int:

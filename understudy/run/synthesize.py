@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import secrets
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,19 +13,19 @@ from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.methods.contract import Forecasting
 from understudy.privacy.ledger import read_ledger
-from understudy.privacy.noise import NoiseSource
 from understudy.privacy.plan import Plan
 from understudy.progress import Progress, Silent
-from understudy.release.build import build_claim, current_versions, summarise
 from understudy.release.bundle import write_release
-from understudy.release.claim import Claim, Tuning
+from understudy.release.claim import Claim
 from understudy.release.files import remove_partial
 from understudy.release.gate import run_refusals
 from understudy.release.verify import verify
-from understudy.run.config import RunConfig, read_config, write_config
+from understudy.run.claiming import claim_of
+from understudy.run.config import RunConfig, read_config
 from understudy.run.context import choose_device
-from understudy.run.fit import fit, load_synthesizer
-from understudy.run.folder import RunFolder, create_run_folder
+from understudy.run.fit import begin, check_same_facts, fit, noise_of
+from understudy.run.fitting import sample
+from understudy.run.folder import RunFolder
 from understudy.run.preflight import check_means, check_places, check_words
 from understudy.run.prepare import (
     Prepared,
@@ -37,10 +34,9 @@ from understudy.run.prepare import (
     open_book,
     prepare,
     require_own_book,
-    run_facts,
+    sample_count,
 )
 from understudy.run.reports import write_run_reports
-from understudy.run.tuning import tuning_of
 
 
 @dataclass(frozen=True)
@@ -122,7 +118,7 @@ def synthesize(
     folder = _resumed(path, config, shown) if resume else None
     if folder is not None:
         require_own_book(config, folder, home)
-    noise = _noise(config)
+    noise = noise_of(config)
     prepared = prepare(config, home, shown)
     title = title or f"Synthetic stand-in for {prepared.material.dataset.name}"
     check_words(prepared.facts.schema, title)
@@ -131,47 +127,25 @@ def synthesize(
         shown.say(warning)
     book = open_book(config, home)  # before the run folder: a home that cannot be used leaves none
     if folder is None:
-        folder = _begin(path, prepared, noise)
+        folder = begin(path, prepared, noise)
     else:
-        _check_same_facts(folder, prepared, noise)
-    with _timed(folder, "fit"):
+        check_same_facts(folder, prepared, noise)
+    with folder.timed("fit"):
         fit(prepared, folder, book, noise, shown)
-    with _timed(folder, "sample"):
-        records = _sample(prepared, folder)
-    # Counted now, not at the start: a run that went on beside this one is known by now.
-    earlier = sum(r.run_id != folder.read_plan()[0].ident for r in book.runs())
-    claim = _claim(folder, records, tuning_of(config, prepared.settings, earlier))
+    with folder.timed("sample"):
+        records = sample(folder, folder, sample_count(prepared), config.seed)
+    claim = claim_of(folder, records, prepared, book)
     refusals = tuple(run_refusals(claim, read_ledger(folder.ledger)))
     digest = None
     if not refusals:
         announce = partial(book.mark_released, folder.read_plan()[0].ident)
         target = _Target(out, title, signing_key, announce)
-        with _timed(folder, "release"):
+        with folder.timed("release"):
             claim, digest = _release(target, records, claim, folder, prepared)
         folder.write_json("release.json", {"folder": str(out.resolve()), "digest": digest})
     folder.write_json("claim.json", claim.to_json())
     report = write_run_reports(folder, prepared, claim, records, digest)
     return RunResult(claim, folder.path, out if digest else None, digest, report, refusals)
-
-
-def _claim(folder: RunFolder, records: Records, tuning: Tuning) -> Claim:
-    """The claim that the run's ledger supports."""
-    return build_claim(
-        read_ledger(folder.ledger),
-        tuning=tuning,
-        records=summarise(records),
-        versions=current_versions(),
-    )
-
-
-def _begin(path: Path, prepared: Prepared, noise: NoiseSource) -> RunFolder:
-    plan = calibrate(prepared)
-
-    def fill(folder: RunFolder) -> None:
-        write_config(folder.path, prepared.config)
-        folder.write_plan(plan, run_facts(prepared, noise).to_json())
-
-    return create_run_folder(path, fill)
 
 
 def _resumed(path: Path, config: RunConfig, progress: Progress) -> RunFolder | None:
@@ -186,35 +160,6 @@ def _resumed(path: Path, config: RunConfig, progress: Progress) -> RunFolder | N
             f"not the same: {', '.join(differing)}."
         )
     return RunFolder(path)
-
-
-def _check_same_facts(folder: RunFolder, prepared: Prepared, noise: NoiseSource) -> None:
-    """The plan was made for declared facts; going on with others would not follow it."""
-    began = folder.read_plan()[1]
-    now = json.loads(json.dumps(run_facts(prepared, noise).to_json()))
-    differing = [key for key in now if now[key] != began.get(key)]
-    if differing:
-        raise UserError(
-            f"{folder.path} was begun with other data or another version of the method "
-            f"({', '.join(differing)} differ); restore what it began with, or start a new run."
-        )
-
-
-def _noise(config: RunConfig) -> NoiseSource:
-    if config.insecure_noise_seed is None:
-        return NoiseSource()
-    return NoiseSource.insecure(config.insecure_noise_seed)
-
-
-def _sample(prepared: Prepared, folder: RunFolder) -> Records:
-    """Post-processing: the same seed gives the same records, so a resume repeats them."""
-    if folder.samples.exists():
-        return folder.load_samples()
-    synthesizer = load_synthesizer(folder)
-    count = prepared.config.samples or prepared.facts.counts["train"]
-    records = synthesizer.sample(count, seed=prepared.config.seed)
-    folder.save_samples(records)
-    return records
 
 
 @dataclass(frozen=True)
@@ -253,16 +198,3 @@ def _release(
         announce=target.announce,
     )
     return claim, info.digest
-
-
-@contextmanager
-def _timed(folder: RunFolder, phase: str) -> Iterator[None]:
-    """Note how long a phase took; failing to note it must not hide why the phase failed."""
-    start = time.monotonic()
-    try:
-        yield
-    except BaseException:
-        with suppress(OSError):
-            folder.add_time(phase, time.monotonic() - start)
-        raise
-    folder.add_time(phase, time.monotonic() - start)

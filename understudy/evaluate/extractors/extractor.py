@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from understudy.data.records import Array
+from understudy.errors import UserError
 from understudy.evaluate.registry import EXTRACTORS, resolve
 from understudy.progress import Progress
 
@@ -22,6 +23,8 @@ class Extractor:
 
     prepare: from a `uint8 [B, C, H, W]` batch with one or three channels to network input.
     network: from that input to features `[B, dimension]`.
+    head: from features to class scores, where the network has classes and their scores follow
+        from its features.
     """
 
     name: str
@@ -29,6 +32,7 @@ class Extractor:
     network: nn.Module
     prepare: Callable[[torch.Tensor], torch.Tensor]
     batch_size: int = 64
+    head: nn.Module | None = None
 
     def features(
         self, images: Array, device: torch.device, progress: Progress
@@ -46,6 +50,16 @@ class Extractor:
                 found[start : start + len(batch)] = network(ready).cpu().numpy()
                 bar.advance(len(batch))
         return found
+
+    def class_probabilities(
+        self, features: npt.NDArray[np.float32], device: torch.device
+    ) -> npt.NDArray[np.float64]:
+        """What the network's last layer gives each class for images with these features."""
+        if self.head is None:
+            raise UserError(f"extractor {self.name} gives no class probabilities.")
+        with torch.inference_mode():
+            scores = self.head.to(device)(torch.from_numpy(features).to(device))
+            return np.asarray(scores.double().softmax(dim=1).cpu().numpy())
 
 
 def load_extractor(name: str) -> Extractor:

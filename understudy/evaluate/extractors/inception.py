@@ -217,12 +217,14 @@ class InceptionV3(nn.Module):
 def build() -> Extractor:
     """Weights from `$UNDERSTUDY_WEIGHTS`, or downloaded; the file's SHA-256 is checked."""
     path = find_weights(FILE, _URL, _SHA256_PREFIX)
+    network = load_network(path, _SHA256_PREFIX)
     return Extractor(
         name="inception-v3",
         dimension=2048,
-        network=load_network(path, _SHA256_PREFIX),
+        network=network,
         prepare=prepare,
         batch_size=32,
+        head=network.fc,
     )
 
 

@@ -59,6 +59,7 @@ def build() -> Extractor:
         network=network,
         prepare=prepare,
         batch_size=256,
+        head=network.fc[2],
     )
 
 

@@ -1,0 +1,19 @@
+"""`understudy.bench.away` where only torch, numpy, safetensors and the standard library exist."""
+
+from __future__ import annotations
+
+import sys
+
+from understudy.audit.bare import become_bare
+
+if __name__ == "__main__":
+    become_bare("understudy")
+    from understudy.bench.away import main
+
+    for absent in ("yaml", "typer", "rich", "dp_accounting", "sklearn", "PIL"):
+        try:
+            __import__(absent)
+        except ImportError:
+            continue
+        raise SystemExit(f"{absent} can be imported; this machine is not bare")
+    sys.exit(main(sys.argv[1:]))

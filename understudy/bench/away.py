@@ -1,0 +1,225 @@
+"""Fit packed jobs on a machine that has only torch, numpy and safetensors.
+
+    python -m understudy.bench.away JOB [--device cuda] [--result FILE]
+
+Works in `JOB/cells/NAME/run`, through the same door and journal as everywhere: cut off at
+any moment, the same command goes on there. A job must be worked on in one place only: its
+plan is single-use, and a second fit of it is refused when it is collected.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import signal
+import sys
+import tarfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+from understudy.bench.code_digest import code_digest
+from understudy.bench.job import FitJob, package_digest, read_records
+from understudy.bench.measuring import measured
+from understudy.bench.provenance import UNKNOWN, Provenance
+from understudy.data.schema import Schema
+from understudy.errors import UserError
+from understudy.methods.config import build_config
+from understudy.methods.contract import Method
+from understudy.privacy.noise import NoiseSource
+from understudy.progress import Progress, Task
+from understudy.run.context import choose_device
+from understudy.run.fitting import Fitting, follow_plan, sample
+from understudy.run.folder import RunFolder, create_run_folder
+
+PHASES = ("fit", "sample")
+OK, FAILED, UNFINISHED = 0, 1, 3
+COMPACT = (
+    *("plan.json", "ledger.jsonl", "synthesizer", "synthesizer.json", "owner.jsonl"),
+    *("times.json", "fit.json", "sample.json", "samples"),
+)
+"""What of a finished run is carried home; its checkpoints are not needed any more."""
+
+_SAY_EVERY = 10.0
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    asked = _parser().parse_args(words)
+    phases = tuple(asked.phases.split(","))
+    try:
+        if not set(phases) <= set(PHASES):
+            raise UserError(f"--phases takes {' and '.join(PHASES)}, by comma, not {asked.phases}.")
+        code = work_off(asked.job, phases, asked.device, asked.stop_after)
+        if asked.result is not None:
+            write_result(asked.job, asked.result)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return code
+
+
+def work_off(job: Path, phases: Sequence[str], device: str, stop_after: float | None) -> int:
+    """Every cell of the job in turn; one that fails does not keep the others."""
+    code = OK
+    folders = job_folders(job)
+    try:
+        with _alarm(stop_after):
+            for number, folder in enumerate(folders, start=1):
+                lines = Lines(f"[{number}/{len(folders)}] {FitJob.read(folder).title}")
+                try:
+                    fit_away(job, folder, phases, device, lines)
+                except Exception as error:  # noqa: BLE001 - whatever a method raises is told
+                    lines.say(f"failed: {type(error).__name__}: {error}")
+                    code = FAILED
+    except KeyboardInterrupt:
+        print("stopped; what was finished is kept: the same command goes on.", flush=True)
+        return UNFINISHED
+    return code
+
+
+def job_folders(job: Path) -> list[Path]:
+    found = sorted(path.parent for path in (job / "cells").glob("*/job.json"))
+    if not found:
+        raise UserError(f"{job} holds no jobs; make some with understudy bench pack.")
+    return found
+
+
+def fit_away(
+    job_path: Path, folder: Path, phases: Sequence[str], device: str, progress: Progress
+) -> None:
+    """One fit, and its samples if they are asked for; what is done is not done again."""
+    job, run = FitJob.read(folder), RunFolder(folder / "run")
+    if not run.path.exists():
+        create_run_folder(run.path, lambda new: new.write_plan(job.plan, job.run))
+    provenance = _provenance(job)
+    if "fit" in phases and not (run.path / "fit.json").exists():
+        progress.say("fit")
+        fitting = fitting_of(job, job_path, device)
+        used = str(choose_device(device))
+        with measured(provenance, used) as found, run.timed("fit"):
+            follow_plan(run, fitting, NoiseSource(), progress)
+        run.write_json("fit.json", found.to_json(job.keys["fit"], run.times()["fit"]))
+    if "sample" in phases and not (run.path / "sample.json").exists():
+        progress.say("sample")
+        with measured(provenance, "cpu") as found, run.timed("sample"):
+            sample(run, run, job.samples, job.seed)
+        run.write_json("sample.json", found.to_json(job.keys["sample"], run.times()["sample"]))
+    progress.say("done")
+
+
+def fitting_of(job: FitJob, job_path: Path, device: str) -> Fitting:
+    """The method and its records; refuses code that is not what the plan was made for."""
+    module, _, name = job.method.partition(":")
+    method = cast(Method, getattr(importlib.import_module(module), name)())
+    if code_digest(method) != job.code:
+        raise UserError(
+            f"the code of {job.method} is not that for which {job.title} was packed; bring the "
+            "same version here, or pack it again."
+        )
+    schema = Schema.from_json(job.schema)
+    parts = {name: read_records(job_path / file, schema) for name, file in job.records.items()}
+    for name, records in parts.items():
+        if records.shape != job.shape:
+            raise UserError(f"{job.records[name]} holds other records than {job.title} needs.")
+    return Fitting(
+        method=method,
+        config=build_config(method.Config, job.config),
+        parts=parts,
+        counts=job.counts,
+        device=device,
+        seed=job.seed,
+        shard_key=job.shard_key,
+    )
+
+
+def write_result(job: Path, target: Path) -> None:
+    """One archive of what is finished, to be copied home."""
+    new = target.with_name(f".{target.name}.new")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    left = 0
+    with tarfile.open(new, "w") as archive:
+        for folder in job_folders(job):
+            if not (folder / "run" / "fit.json").exists():
+                left += 1
+                continue
+            for name in COMPACT:
+                if (folder / "run" / name).exists():
+                    archive.add(folder / "run" / name, f"{folder.name}/{name}")
+    new.replace(target)
+    tail = f"; {left} not finished are not in it" if left else ""
+    print(f"wrote {target}{tail}", flush=True)
+
+
+class Lines:
+    """Progress as plain lines, at most one in some seconds."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+
+    @contextmanager
+    def task(self, description: str, total: int | None = None) -> Iterator[Task]:
+        yield _Line(self, description, total)
+
+    def say(self, line: str) -> None:
+        print(f"{self._title}: {line}", flush=True)
+
+
+class _Line:
+    def __init__(self, lines: Lines, description: str, total: int | None) -> None:
+        self._lines, self._description, self._total = lines, description, total
+        self._done, self._start = 0, time.monotonic()
+        self._said = self._start
+
+    def advance(self, steps: int = 1) -> None:
+        self._done += steps
+        now = time.monotonic()
+        if now - self._said >= _SAY_EVERY:
+            self._said = now
+            whole = "" if self._total is None else f"/{self._total}"
+            rate = self._done / (now - self._start)
+            self._lines.say(f"{self._description} {self._done}{whole} ({rate:.1f}/s)")
+
+    def note(self, text: str) -> None:
+        del text
+
+
+@contextmanager
+def _alarm(seconds: float | None) -> Iterator[None]:
+    """As by Ctrl-C after so many seconds: the work stops at its next good moment."""
+    if seconds is None:
+        yield
+        return
+    timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _provenance(job: FitJob) -> Provenance:
+    """Of this machine; a copy without git is the commit that its files are equal to."""
+    here = Provenance.read()
+    if here.commit == UNKNOWN and package_digest() == job.package:
+        return replace(here, commit=job.commit, dirty=job.dirty)
+    return here
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="understudy.bench.away", description=__doc__)
+    parser.add_argument("job", type=Path, help="the folder that `understudy bench pack` wrote")
+    parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    parser.add_argument("--phases", default="fit", help="fit, or fit,sample")
+    parser.add_argument("--result", type=Path, help="one file with what is finished")
+    parser.add_argument("--stop-after", type=float, help="stop at a good moment after SECONDS")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Where tasks run: one small interface, and the local machine behind it."""

@@ -1,0 +1,67 @@
+"""Keys: what each phase of a run depends on, as one hash; equal keys are the same work.
+
+Evaluation hangs on sampling and sampling on fitting, so a changed protocol never fits
+again: private records are used, and paid for, only when something of the fit changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from understudy.bench.cell import Cell
+from understudy.bench.code_digest import code_digest
+from understudy.bench.lookup import Lookup, is_declared_public
+from understudy.errors import PrivacyError
+from understudy.methods.config import config_to_json
+from understudy.run.prepare import book_name
+
+_FIT_FIELDS = ("epsilon", "delta", "seed", "label", "unit", "size", "channels", "limit")
+
+
+@dataclass(frozen=True)
+class Keys:
+    """sha256 of all that goes into each phase, as 64 hexadecimal digits."""
+
+    fit: str
+    sample: str
+    evaluate: str
+
+
+def phase_keys(cell: Cell, *, data: str | None, lookup: Lookup | None = None) -> Keys:
+    """The keys of a cell's three phases. Neither its device nor where it lies is in them.
+
+    data: the content hash of a dataset that is declared public, else None. Keys stand in
+        evidence, so a hash of private records is refused.
+    lookup: shared by callers who ask for many cells.
+    """
+    if data is not None and not is_declared_public(cell.dataset):
+        raise PrivacyError(
+            f"{cell.dataset} is not declared public; a hash of its records may not enter a key."
+        )
+    lookup = lookup or Lookup()
+    method = lookup.method(cell.method)
+    fit = _hash(
+        "fit",
+        {
+            "method": method.info.name,
+            "code": code_digest(method),
+            "config": config_to_json(lookup.config(cell).config),
+            "dataset": book_name(cell.dataset),
+            "data": data,
+            "public": None if cell.public is None else book_name(cell.public),
+            **{name: getattr(cell, name) for name in _FIT_FIELDS},
+        },
+    )
+    sample = _hash("sample", {"fit": fit, "samples": cell.samples})
+    protocol = lookup.protocol(cell.protocol).to_json()
+    return Keys(fit, sample, _hash("evaluate", {"sample": sample, "protocol": protocol}))
+
+
+def _hash(phase: str, inputs: Mapping[str, Any]) -> str:
+    content = {"phase": phase, **inputs}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

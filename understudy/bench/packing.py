@@ -1,0 +1,172 @@
+"""Packing fits for another machine.
+
+A plan is calibrated here and entered in the account book before anything leaves, as a run
+that was packed: the book then refuses to fit it here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+
+from understudy.bench.cell import Cell
+from understudy.bench.cell_folder import PACKED, CellFolder
+from understudy.bench.code_digest import code_digest
+from understudy.bench.job import FILE, FitJob, package_digest, write_records
+from understudy.bench.keys import Keys
+from understudy.bench.provenance import Provenance
+from understudy.bench.workspace import Standing, State, Workspace, cell_to_json
+from understudy.errors import UserError
+from understudy.methods.config import config_to_json
+from understudy.privacy.account_book import Book
+from understudy.privacy.state import sync_folder, write_durably
+from understudy.progress import Progress
+from understudy.run.fit import begin, check_same_facts, fitting_of, noise_of
+from understudy.run.prepare import Prepared, open_book, prepare, sample_count
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What became of one cell: packed or collected, or why not."""
+
+    title: str
+    done: bool
+    words: str
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What a run folder says of a plan that left: `is_away` once its job was written whole."""
+
+    token: str
+    keys: Keys
+    is_away: bool
+
+
+def read_packed(folder: CellFolder) -> Packed:
+    found = folder.run.read_json(PACKED)
+    return Packed(found["token"], Keys(**found["keys"]), found["is_away"])
+
+
+def pack(
+    cells: Sequence[Cell], workspace: Workspace, out: Path, home: Path | None, progress: Progress
+) -> list[Moved]:
+    """Write a job for every cell that has not begun; from then on it is away.
+
+    Interrupted, the same call goes on: a cell is away once its job is written whole.
+    """
+    (out / "records").mkdir(parents=True, exist_ok=True, mode=0o700)
+    out.chmod(0o700)
+    moved: list[Moved] = []
+    seen: set[str] = set()
+    for standing in workspace.survey(cells):
+        if standing.keys.fit in seen:
+            continue  # the same fit, measured in another way
+        seen.add(standing.keys.fit)
+        moved.append(_pack_one(standing, out, home, progress))
+    return moved
+
+
+def _pack_one(standing: Standing, out: Path, home: Path | None, progress: Progress) -> Moved:
+    cell, folder = standing.cell, standing.folder
+    with folder.locked():
+        half = standing.state is State.AWAY and not read_packed(folder).is_away
+        if standing.state is not State.WAITING and not half:
+            return Moved(cell.title, False, f"is {standing.state} here, so it stays")
+        prepared = prepare(cell.run_config(), home, progress)
+        folder.write_cell(cell_to_json(cell), standing.keys)
+        name = _send_away(prepared, standing, out, home)
+    return Moved(cell.title, True, name)
+
+
+def _send_away(prepared: Prepared, standing: Standing, out: Path, home: Path | None) -> str:
+    """Begin the run here, enter it as packed, write its job, and only then call it away."""
+    folder, noise = standing.folder, noise_of(prepared.config)
+    _check_importable(prepared)
+    if not folder.run.path.exists():
+        fresh = Packed(secrets.token_hex(16), standing.keys, is_away=False)
+        plain = replace(prepared, config=replace(prepared.config, samples=None))
+        begin(folder.run.path, plain, noise, lambda new: new.write_json(PACKED, asdict(fresh)))
+    check_same_facts(folder.run, prepared, noise)
+    packed = read_packed(folder)
+    plan, _ = folder.run.read_plan()
+    book = open_book(prepared.config, home)
+    book.enter(plan.ident, plan, facts=packed_facts(folder, packed.token))
+    name = _slug(f"{standing.cell.title} {packed.keys.fit[:8]}")
+    _write_job_folder(out / "cells" / name, _job_of(prepared, standing, out, book))
+    folder.run.write_json(PACKED, asdict(replace(packed, is_away=True)))
+    return name
+
+
+def _job_of(prepared: Prepared, standing: Standing, out: Path, book: Book) -> FitJob:
+    packed = read_packed(standing.folder)
+    plan, run = standing.folder.run.read_plan()
+    fitting, provenance = fitting_of(prepared, book), Provenance.read()
+    kind, train = type(prepared.method), prepared.material.parts["train"]
+    room = out / "records"
+    return FitJob(
+        title=standing.cell.title,
+        token=packed.token,
+        method=f"{kind.__module__}:{kind.__qualname__}",
+        code=code_digest(prepared.method),
+        config=config_to_json(fitting.config),
+        plan=plan,
+        run=run,
+        schema=train.schema.to_json(),
+        shape=train.shape,
+        counts=fitting.counts,
+        records={k: f"{room.name}/{write_records(room, r)}" for k, r in fitting.parts.items()},
+        seed=fitting.seed,
+        samples=sample_count(prepared),
+        shard_key=fitting.shard_key,
+        keys=asdict(packed.keys),
+        commit=provenance.commit,
+        dirty=provenance.dirty,
+        package=package_digest(),
+    )
+
+
+def packed_facts(folder: CellFolder, token: str) -> dict[str, str]:
+    """How the account book knows a packed run: fitted nowhere but where its job went."""
+    return {
+        "run folder": str(folder.run.path.resolve()),
+        "packed for another machine as": token,
+    }
+
+
+def _write_job_folder(target: Path, job: FitJob) -> None:
+    """A job whole or not at all; one that is there already is this one, from before a crash."""
+    if target.exists():
+        if FitJob.read(target).token != job.token:
+            raise UserError(f"{target} holds another job; choose another folder with -o.")
+        return
+    new = target.with_name(f".{target.name}.new")
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir(parents=True, mode=0o700)
+    write_durably(new / FILE, json.dumps(job.to_json(), indent=1).encode())
+    (new / FILE).chmod(0o600)
+    new.rename(target)
+    sync_folder(target.parent)
+
+
+def _check_importable(prepared: Prepared) -> None:
+    module = type(prepared.method).__module__
+    try:
+        found = find_spec(module) is not None
+    except (ImportError, ValueError):
+        found = False
+    if not found:
+        raise UserError(
+            f"method {prepared.method.info.name} lies in a file of its own; another machine can "
+            "only import it from a package."
+        )
+
+
+def _slug(words: str) -> str:
+    return re.sub(r"[^a-z0-9.]+", "-", words.lower()).strip("-.")

@@ -1,0 +1,129 @@
+"""Class Means: the noisy mean image of each class, on a coarse grid.
+
+A complete method to start from. Private records are used once, by a noisy sum; everything
+after it is post-processing and costs nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from safetensors.numpy import load_file, save_file
+from torch.nn import functional as F
+
+from understudy.data.records import Images, Records
+from understudy.data.schema import Schema
+from understudy.methods.config import setting
+from understudy.methods.contract import Context, Facts, MethodInfo, PublicInputs
+from understudy.privacy.batch import Batch
+from understudy.privacy.clipping import Blocks
+from understudy.privacy.mechanisms import Mechanism, NoisySum
+from understudy.privacy.plan import Plan, Spend
+from understudy.privacy.private_records import PrivateRecords
+
+SUM = "class sums"
+
+
+@dataclass(frozen=True)
+class ClassMeansConfig:
+    """Settings; choose them on public data."""
+
+    grid: int = setting(7, "cells a side of the mean images", low=1, high=64)
+    spread: float = setting(0.15, "how far images differ from their mean", low=0.0, high=1.0)
+
+
+class ClassMeans:
+    """Guarantee: (epsilon, delta) of one Gaussian release under add-or-remove one unit.
+
+    A record's vector is (1, its pixels on the grid) / sqrt(1 + values), laid into the block
+    of its class. Pixels lie in [0, 1], so its L2 norm is at most 1; a unit's is the sum over
+    its records, which the door clips to 1. How many records a class has is read from the
+    same noisy sum, never counted.
+    """
+
+    info: ClassVar[MethodInfo] = MethodInfo(
+        name="class-means",
+        summary="one noisy mean image per class, on a coarse grid",
+        paper="none: made from the template of `understudy bench new-method`",
+        family="one-shot features",
+        mechanism="one Gaussian release of a clipped sum",
+    )
+    Config: ClassVar[type] = ClassMeansConfig
+
+    def spend(self, config: ClassMeansConfig, facts: Facts) -> Spend:
+        """One noisy sum with clip 1, whatever the settings."""
+        del config, facts
+
+        def planned(sigma: float) -> Sequence[Mechanism]:
+            return (NoisySum(SUM, clip=1.0, sigma=sigma),)
+
+        return planned
+
+    def fit(
+        self,
+        config: ClassMeansConfig,
+        parts: Mapping[str, PrivateRecords],
+        plan: Plan,
+        public: PublicInputs,
+        context: Context,
+    ) -> ClassMeansSynthesizer:
+        del public, context
+        private, planned = parts["train"], plan.mechanism(SUM)
+        assert isinstance(planned, NoisySum)
+        channels, height, width = private.shape
+        grid = (min(config.grid, height), min(config.grid, width))
+        classes, values = len(private.schema.classes), channels * grid[0] * grid[1]
+        scale = (1 + values) ** -0.5
+
+        def vector_of(batch: Batch) -> Blocks:
+            """Each row from its own record alone: the door tests that before first use."""
+            pixels = F.adaptive_avg_pool2d(batch.features, grid).flatten(1)
+            ones = torch.ones(len(pixels), 1, device=pixels.device)
+            return Blocks(scale * torch.cat([ones, pixels], dim=1), batch.labels, classes)
+
+        noisy = private.noisy_sum(vector_of, clip=planned.clip, sigma=planned.sigma).cpu()
+        sums = noisy.float().reshape(classes, 1 + values) / scale
+        least = 0.1 * private.count / classes  # a class that the noise calls empty
+        means = (sums[:, 1:] / sums[:, :1].clamp(min=least)).clamp(0, 1)
+        return ClassMeansSynthesizer(
+            means.reshape(classes, channels, *grid), private.shape, config.spread, private.schema
+        )
+
+
+class ClassMeansSynthesizer:
+    """Images are their class's mean with smooth random differences."""
+
+    def __init__(
+        self, means: torch.Tensor, shape: Sequence[int], spread: float, schema: Schema
+    ) -> None:
+        label = schema.label_attribute
+        self.schema = Schema((label,), label=label.name)
+        self.means, self.shape, self.spread = means, tuple(shape), spread
+
+    def sample(self, n: int, labels: Any | None = None, seed: int = 0) -> Records:
+        """Without `labels` all classes come equally often."""
+        codes = np.arange(n) % len(self.means) if labels is None else np.asarray(labels)
+        random = torch.Generator().manual_seed(seed)
+        means = self.means[torch.from_numpy(codes.astype(np.int64))]
+        coarse = means + self.spread * torch.randn(means.shape, generator=random)
+        fine = F.interpolate(coarse, self.shape[1:], mode="bilinear", align_corners=False)
+        pixels = fine.clamp(0, 1).mul(255).round().byte().numpy()
+        return Images(pixels, {self.schema.label_attribute.name: codes}, self.schema)
+
+    def save(self, folder: Path) -> None:
+        save_file({"means": self.means.numpy()}, folder / "means.safetensors")
+        facts = {"shape": self.shape, "spread": self.spread, "schema": self.schema.to_json()}
+        (folder / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> ClassMeansSynthesizer:
+        facts = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
+        means = torch.from_numpy(load_file(folder / "means.safetensors")["means"])
+        schema = Schema.from_json(facts["schema"])
+        return cls(means, facts["shape"], facts["spread"], schema)

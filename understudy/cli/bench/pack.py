@@ -1,0 +1,48 @@
+"""`understudy bench pack`: fits for a machine that has only torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from understudy.cli.bars import bars
+from understudy.cli.bench.options import EvidenceFolder, Limit, OnlyMethods, SuiteName, WorkFolder
+from understudy.cli.guard import guarded, print_json
+from understudy.cli.options import AsJson, Home
+
+
+@guarded
+def command(
+    suite: SuiteName,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="The job folder to write.", show_default="WORK/away/NAME"),
+    ] = None,
+    work: WorkFolder = Path("bench"),
+    evidence: EvidenceFolder = None,
+    limit: Limit = None,
+    method: OnlyMethods = None,
+    as_json: AsJson = False,
+    home: Home = None,
+) -> None:
+    """Write a job for every run of SUITE that has not begun; it is then away from here."""
+    from dataclasses import asdict
+
+    from understudy.bench.packing import pack
+    from understudy.bench.suite import load_suite
+    from understudy.bench.workspace import Workspace
+
+    found, workspace = load_suite(suite, limit).only(method), Workspace(work, evidence)
+    target = out or workspace.away / found.name
+    moved = pack(found.cells, workspace, target, home, bars(as_json))
+    if as_json:
+        print_json({"job": str(target), "cells": [asdict(one) for one in moved]})
+        return
+    for one in moved:
+        typer.echo(f"{'packed' if one.done else 'left':<8} {one.title}: {one.words}")
+    if any(one.done for one in moved):
+        typer.echo(f"job      {target}  (holds private records: for machines that you trust)")
+        typer.echo("there    python -m understudy.bench.away JOB --result FILE")
+        typer.echo("then     understudy bench collect FILE")

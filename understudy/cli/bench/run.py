@@ -1,0 +1,76 @@
+"""`understudy bench run`: bring every run of a suite to its evidence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from understudy.cli.bench.options import EvidenceFolder, Limit, OnlyMethods, SuiteName, WorkFolder
+from understudy.cli.guard import guarded, print_json
+from understudy.cli.options import AsJson, Home
+
+if TYPE_CHECKING:
+    from understudy.bench.runner import Outcome
+
+
+@guarded
+def command(
+    suite: SuiteName,
+    work: WorkFolder = Path("bench"),
+    evidence: EvidenceFolder = None,
+    limit: Limit = None,
+    method: OnlyMethods = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Workers at once.", show_default="by cores and GPUs")
+    ] = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Try again what failed before.")
+    ] = False,
+    as_json: AsJson = False,
+    home: Home = None,
+) -> None:
+    """Run what is not done of SUITE; stop it when you like, the next start goes on."""
+    from understudy.bench.executors.local import LocalExecutor
+    from understudy.bench.live import show_for
+    from understudy.bench.runner import run_suite
+    from understudy.bench.suite import load_suite
+    from understudy.bench.workspace import Workspace
+    from understudy.errors import UserError
+
+    executor = LocalExecutor(jobs)
+    found = load_suite(suite, limit).only(method)
+    words = f"understudy bench run {suite}" + (f" --limit {limit}" if limit is not None else "")
+    try:
+        outcome = run_suite(
+            found,
+            Workspace(work, evidence),
+            executor,
+            show_for(as_json),
+            home=home,
+            retry_failed=retry_failed,
+            command=words,
+        )
+    except KeyboardInterrupt as stop:
+        raise UserError("stopped by Ctrl-C; nothing is lost, the same command goes on.") from stop
+    _say(outcome, as_json)
+    if not outcome.ok:
+        raise typer.Exit(1)
+
+
+def _say(outcome: Outcome, as_json: bool) -> None:
+    from understudy.bench.workspace import State
+
+    if as_json:
+        print_json({"ok": outcome.ok, "cells": [s.to_json() for s in outcome.standings]})
+        return
+    counts = {str(state): outcome.count(state) for state in State if outcome.count(state)}
+    typer.echo(", ".join(f"{count} {state}" for state, count in counts.items()) or "no cells")
+    for standing in outcome.standings:
+        if standing.failure is not None:
+            typer.echo(f"failed    {standing.cell.title}: {standing.failure.words}")
+    if outcome.count(State.FAILED):
+        typer.echo("Failures stay as rows; --retry-failed tries them again.")
+    if outcome.count(State.AWAY):
+        typer.echo("Cells that are away come back with: understudy bench collect")

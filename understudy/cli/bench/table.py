@@ -1,0 +1,55 @@
+"""`understudy bench table`: our methods and the published ones, beside each other."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from understudy.cli.bench.evidence_options import (
+    EVIDENCE,
+    Datasets,
+    EvidenceFolder,
+    Metrics,
+    Out,
+    Protocols,
+    TrustedOnly,
+)
+from understudy.cli.guard import guarded
+
+
+@guarded
+def command(
+    evidence: EvidenceFolder = EVIDENCE,
+    dataset: Datasets = None,
+    metric: Metrics = None,
+    protocol: Protocols = None,
+    published: Annotated[
+        bool | None,
+        typer.Option(
+            "--published/--no-published",
+            help="All published figures, or none; else those beside ours.",
+            show_default="beside ours",
+        ),
+    ] = None,
+    format_: Annotated[
+        str, typer.Option("--format", help="text, markdown, csv or latex.")
+    ] = "text",
+    out: Out = None,
+    trusted_only: TrustedOnly = False,
+) -> None:
+    """Print the figures of a folder of evidence, published ones beside ours."""
+    from understudy.bench.columns import Wanted
+    from understudy.bench.export import WRITERS
+    from understudy.bench.store import read_store
+    from understudy.bench.table import build_table
+    from understudy.bench.text_file import show_or_write
+    from understudy.errors import UserError, did_you_mean
+
+    if format_ not in WRITERS:
+        raise UserError(f"--format {format_!r} is not known; {did_you_mean(format_, WRITERS)}")
+    wanted = Wanted(tuple(dataset or ()), tuple(metric or ()), tuple(protocol or ()))
+    found = build_table(
+        read_store(evidence), wanted, published=published, trusted_only=trusted_only
+    )
+    show_or_write(WRITERS[format_](found), out, typer.echo)

@@ -1,0 +1,117 @@
+"""Fitting itself: through the door, saved block by block, resumable.
+
+What runs here needs torch, numpy and safetensors alone, so that a plan which was calibrated
+and entered elsewhere can be followed on a machine that has nothing else.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from understudy.data.records import Records
+from understudy.errors import PrivacyError, UserError
+from understudy.methods.contract import Method, PublicInputs, Synthesizer
+from understudy.privacy.door import Door
+from understudy.privacy.journal import Journal
+from understudy.privacy.noise import NoiseSource
+from understudy.privacy.owner_log import OwnerLog
+from understudy.progress import Progress
+from understudy.run.context import RunContext, choose_device
+from understudy.run.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """What a method is fitted with, but for its plan and its noise.
+
+    parts, counts: the private records, and the declared number of units of each part.
+    shard_key: the owner's secret by which records fall into shards.
+    """
+
+    method: Method
+    config: Any
+    parts: Mapping[str, Records]
+    counts: Mapping[str, int]
+    device: str
+    seed: int
+    shard_key: bytes
+
+
+def follow_plan(
+    folder: RunFolder, fitting: Fitting, noise: NoiseSource, progress: Progress
+) -> None:
+    """Fit under the plan that `folder` holds, and keep the synthesizer; after a kill, go on.
+
+    The plan stands in the ledger before the first noise is drawn. The caller answers for
+    its standing in the owner's account book before that.
+    """
+    plan, run = folder.read_plan()
+    if folder.ledger.exists():
+        journal = Journal.open(folder.path)
+    else:
+        journal = Journal.create(folder.path, plan, run)
+    try:
+        if journal.plan != plan:
+            raise PrivacyError(
+                f"the ledger in {folder.path} follows another plan than the one entered in the "
+                "account book; restore the run folder, or start a new run."
+            )
+        if not (journal.ledger.closed and folder.synthesizer.exists()):
+            _fit(folder, journal, fitting, noise, progress)
+    finally:
+        journal.release_lock()
+
+
+def _fit(
+    folder: RunFolder,
+    journal: Journal,
+    fitting: Fitting,
+    noise: NoiseSource,
+    progress: Progress,
+) -> None:
+    device = choose_device(fitting.device)
+    door = Door(
+        journal,
+        noise,
+        device=device,
+        progress=progress,
+        owner_log=OwnerLog(folder.owner_log),
+        shard_key=fitting.shard_key,
+    )
+    context = RunContext(door, progress, device, fitting.seed)
+    handles = door.handles(fitting.parts, fitting.counts)
+    try:
+        result = fitting.method.fit(fitting.config, handles, journal.plan, PublicInputs(), context)
+        door.settle()
+    finally:
+        door.abandon()
+    folder.write_whole(folder.synthesizer, result.save)
+    kind = type(result)
+    folder.write_json("synthesizer.json", {"class": f"{kind.__module__}:{kind.__qualname__}"})
+    journal.close()
+
+
+def load_synthesizer(folder: RunFolder) -> Synthesizer:
+    """The fitted synthesizer of a run folder."""
+    if not folder.synthesizer.exists():
+        raise UserError(f"{folder.path} has not been fitted yet; add --resume.")
+    module, _, name = folder.read_json("synthesizer.json")["class"].partition(":")
+    loaded = getattr(importlib.import_module(module), name).load(folder.synthesizer)
+    if not isinstance(loaded, Synthesizer):
+        raise UserError(f"{folder.path} holds a transformer, which cannot be sampled from.")
+    return loaded
+
+
+def sample(fitted: RunFolder, kept: RunFolder, count: int, seed: int) -> Records:
+    """`count` records of a fitted run, kept under `kept` (the run itself, or beside it).
+
+    Post-processing: the same seed gives the same records, so a resume repeats them.
+    """
+    if kept.samples.exists():
+        return kept.load_samples()
+    records = load_synthesizer(fitted).sample(count, seed=seed)
+    kept.save_samples(records)
+    return records

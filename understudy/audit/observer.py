@@ -40,13 +40,15 @@ class Observer(Tape):
     rate and noise.
     """
 
-    def __init__(self, canaries: int, seed: int) -> None:
+    def __init__(self, canaries: int, seed: int, mechanisms: int = 1) -> None:
+        """mechanisms: how many the plan holds; if the only one is too narrow, no other comes."""
         super().__init__()
         self.scores: Scores = np.zeros(canaries)
         self.watched = 0
         self.widest = 0
         self._canaries = canaries
         self._seed = seed
+        self._mechanisms = mechanisms
         self._places: dict[tuple[str, int], torch.Tensor] = {}
         self._expected: tuple[Release, torch.Tensor, torch.Tensor] | None = None
 
@@ -58,6 +60,8 @@ class Observer(Tape):
         width = len(others)
         self.widest = max(self.widest, width)
         if width < self._canaries:
+            if self._mechanisms == 1:
+                self.require_evidence()
             return others
         places = self._places_in(release.name, width).to(others.device)
         self._expected = (release, places, others[places].clone())

@@ -17,7 +17,6 @@ from understudy.audit.canaries import (
     extremes,
     plant,
     random_records,
-    surest,
     toss,
 )
 from understudy.audit.estimate import (
@@ -111,14 +110,13 @@ def run_audit(
     where: Surroundings,
     *,
     noise_factor: float = 1.0,
-    coins: Coins | None = None,
 ) -> AuditResult:
     """Run the method once with canaries among its records and guess which are in.
 
-    The coins come from the operating system unless given (for tests). The journal must say
-    that the run is audited, and the caller has entered it in the account book.
+    The journal must say that the run is audited, and the caller has entered it in the
+    account book.
     """
-    coins = toss(audit.canaries) if coins is None else coins
+    coins = toss(audit.canaries)
     guess = _white_box if audit.view == "white-box" else _black_box
     guesses = guess(subject, plan, audit, where, coins, noise_factor)
     with where.progress.task("bounding epsilon", None):
@@ -151,10 +149,10 @@ def _white_box(
 ) -> Guesses:
     part = subject.method.info.parts[0]
     canaries = blank_records(subject.parts[part], audit.canaries)
-    observer = Observer(audit.canaries, secrets.randbelow(_SEEDS))
+    observer = Observer(audit.canaries, secrets.randbelow(_SEEDS), len(plan.mechanisms))
     _fit(subject, plan, where, canaries, coins, noise_factor, observer)
     observer.require_evidence()
-    return surest(observer.scores, audit.guesses)
+    return extremes(observer.scores, audit.guesses)
 
 
 def _black_box(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from understudy.audit import run_audit as run_audit_module
 from understudy.audit.canaries import Planting, blank_records, plant
 from understudy.audit.estimate import AuditPlan
 from understudy.audit.observer import Observer, Release, log_ratio
@@ -52,11 +54,15 @@ def audited(
     *,
     epsilon: float = 1.0,
     noise_factor: float = 1.0,
+    people: int | None = None,
 ) -> AuditResult:
     config = resolve_config(method, "check").config
     facts = made_up_facts(method.info.parts)
     plan = Budget(epsilon, 1e-5).calibrate(method.spend(config, facts))
     parts = {part: made_up_records(DECLARED, i) for i, part in enumerate(method.info.parts)}
+    if people is not None:
+        names = np.array([f"person {i % people}" for i in range(DECLARED)])
+        parts = {part: replace(records, units=names) for part, records in parts.items()}
     subject = Subject(method, config, parts, facts.counts)
     with journal(folder, plan) as opened:
         where = Surroundings(
@@ -87,6 +93,13 @@ def test_every_methods_twin_without_noise_is_rejected(name: str, tmp_path: Path)
     assert "contradicted" in result.verdict()
 
 
+@pytest.mark.parametrize("noise_factor", [0.0, 1.0])
+def test_canaries_stand_among_units_of_many_records(tmp_path: Path, noise_factor: float) -> None:
+    sure = AuditPlan(60, 30, 1e-5, confidence=0.95 if noise_factor == 0 else 1 - 1e-6)
+    result = audited(bad.HonestSteps(), tmp_path, sure, noise_factor=noise_factor, people=9)
+    assert result.contradicted is (noise_factor == 0)
+
+
 def wide_clip(
     vectors: torch.Tensor, clip: float, honest: object = clipping.clip_rows
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -114,9 +127,18 @@ def test_sampling_at_a_higher_rate_than_planned_is_seen(
         del self, rate
         return torch.ones(count, dtype=torch.bool, device=device)
 
+    _repeatable(monkeypatch)
     monkeypatch.setattr(NoiseSource, "bernoulli", everybody)
     many = AuditPlan(1200, 480, 1e-5)
     assert audited(get_method("dp-gan"), tmp_path, many).contradicted
+
+
+def _repeatable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same coins and noise each time: a test must not fail once in ten thousand runs."""
+    monkeypatch.setattr(run_audit_module, "NoiseSource", lambda: NoiseSource.insecure(1))
+    monkeypatch.setattr(
+        run_audit_module, "toss", lambda count: np.random.default_rng(1).random(count) < 0.5
+    )
 
 
 def test_an_ordinary_run_cannot_have_canaries(tmp_path: Path) -> None:

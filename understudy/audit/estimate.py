@@ -125,7 +125,7 @@ def require_some_power(plan: AuditPlan) -> None:
         needed = _fewest(plan, could_show_something)
         enough = "no number of canaries is enough" if needed is None else f"use {needed:,} or more"
         raise UserError(
-            f"--canaries {plan.canaries} is too few: {plan.guesses} guesses show nothing at "
+            f"--canaries {plan.canaries} is too few: with --guesses {plan.guesses} nothing shows at "
             f"confidence {plan.confidence:g} even if all are right; {enough}."
         )
 

@@ -42,6 +42,11 @@ def command(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Keep the ledger and audit.json here.")
     ] = None,
+    label: Annotated[str | None, typer.Option(help="The attribute to learn.")] = None,
+    unit: Annotated[str | None, typer.Option(help="The column naming the person.")] = None,
+    size: Annotated[int | None, typer.Option(help="Crop and resize images to this side.")] = None,
+    channels: Annotated[int | None, typer.Option(help="1 for grey, 3 for colour.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Your name for the data.")] = None,
     set_: Settings = None,
     seed: Annotated[int, typer.Option(help="For everything but noise, coins and sampling.")] = 0,
     device: Device = "auto",
@@ -57,6 +62,11 @@ def command(
         method=method,
         epsilon=epsilon,
         delta=delta,
+        label=label,
+        unit=unit,
+        size=size,
+        channels=channels,
+        dataset=dataset,
         changes=tuple(set_ or ()),
         seed=seed,
         device=device,

@@ -33,6 +33,7 @@ def test_it_prints_bound_claim_and_ceiling(workplace: Workplace) -> None:
 def test_an_audit_is_in_the_book_and_can_never_be_released(workplace: Workplace) -> None:
     found = workplace.run(*TINY, *SURE, "-o", "kept", "--json").succeeded().json()
     assert json.loads((workplace / "kept" / "audit.json").read_text()) == found
+    assert workplace.tree() == {"kept", "kept/audit.json", "kept/ledger.jsonl"}
     assert found["lower_bound"] <= found["claim"] <= 1.0
     (entered,) = workplace.book("enter")
     assert entered["purpose"] == "audit"

@@ -125,8 +125,8 @@ def require_some_power(plan: AuditPlan) -> None:
         needed = _fewest(plan, could_show_something)
         enough = "no number of canaries is enough" if needed is None else f"use {needed:,} or more"
         raise UserError(
-            f"--canaries {plan.canaries} is too few: with --guesses {plan.guesses} nothing shows at "
-            f"confidence {plan.confidence:g} even if all are right; {enough}."
+            f"--canaries {plan.canaries} is too few: with --guesses {plan.guesses} nothing shows "
+            f"at confidence {plan.confidence:g} even if all are right; {enough}."
         )
 
 

@@ -9,7 +9,7 @@ import torch
 
 from understudy.audit.canaries import Scores
 from understudy.errors import UserError
-from understudy.privacy.clipping import Blocks, ClippedSum
+from understudy.privacy.clipping import Blocks
 from understudy.privacy.tape import Tape
 from understudy.privacy.units import Rows
 
@@ -52,24 +52,25 @@ class Observer(Tape):
         self._places: dict[tuple[str, int], torch.Tensor] = {}
         self._expected: tuple[Release, torch.Tensor, torch.Tensor] | None = None
 
-    def join(self, others: torch.Tensor, present: Rows, release: Release) -> torch.Tensor:
-        """The clipped sum of all others with the canaries that are present in it.
+    def expect(self, others: torch.Tensor, release: Release) -> bool:
+        """Be told what all others contributed to the next output, and whether canaries fit.
 
-        A sum with fewer coordinates than canaries is left as it is: none joins there.
+        A sum with fewer coordinates than canaries has none in it.
         """
         width = len(others)
         self.widest = max(self.widest, width)
         if width < self._canaries:
             if self._mechanisms == 1:
                 self.require_evidence()
-            return others
+            return False
         places = self._places_in(release.name, width).to(others.device)
         self._expected = (release, places, others[places].clone())
-        total = ClippedSum(release.clip, width, others.device, single=True)
-        if len(present):
-            loud = torch.full((len(present), 1), LOUDNESS * release.clip, device=others.device)
-            total.add(Blocks(loud, places[torch.from_numpy(present)], width), present)
-        return others + total.finish()
+        return True
+
+    def voices(self, present: Rows, width: int, release: Release) -> Blocks:
+        """The vectors of the canaries that are present, to be clipped like anybody's."""
+        places = self._places_in(release.name, width)[torch.from_numpy(present)]
+        return Blocks(torch.full((len(present), 1), LOUDNESS * release.clip), places, width)
 
     def through(self, output: torch.Tensor) -> torch.Tensor:
         """Take the evidence out of an output on its way; the method gets it unchanged."""

@@ -157,7 +157,7 @@ def family_of(plan: Plan) -> Family:
     if len(known) < len(events) or not events:
         return ApproximateCurves(plan.epsilon, plan.delta)
     if all(isinstance(event, Gaussian) for event in known):
-        return GaussianCurves(math.sqrt(math.fsum(e.count / e.sigma**2 for e in known)))
+        return GaussianCurves(gaussian_mu(plan.epsilon, plan.delta))
     return PlannedCurves(tuple(known))
 
 

@@ -7,7 +7,9 @@ which no release may have.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import NoReturn
 
 import numpy as np
@@ -20,6 +22,7 @@ from understudy.data.records import Records
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.backends.base import Loss
 from understudy.privacy.batch import Batch, Draws
+from understudy.privacy.clipping import ClippedSum
 from understudy.privacy.door import Door
 from understudy.privacy.ensemble import Ensemble, Train
 from understudy.privacy.gradients import GradientEngine, GradientSum
@@ -32,6 +35,9 @@ from understudy.privacy.sgd import DPSGDSession
 from understudy.privacy.speed import Speed
 from understudy.privacy.units import Rows, UnitIndex
 from understudy.progress import Progress
+
+_CANARIES_AT_ONCE = 256
+"""Where units have several records their vectors are written out, zeros and all."""
 
 
 class AuditDoor(Door):
@@ -99,14 +105,14 @@ class AuditedRecords(PrivateRecords):
     def noisy_sum(
         self, vector_of: Callable[[Batch], Vectors], clip: float, sigma: float
     ) -> torch.Tensor:
-        self._release = Release("noisy-sum", 1.0, clip, sigma, 1.0)
-        return super().noisy_sum(vector_of, clip, sigma)
+        with self._joined_by_canaries(Release("noisy-sum", 1.0, clip, sigma, 1.0)):
+            return super().noisy_sum(vector_of, clip, sigma)
 
     def noisy_histogram(
         self, bin_of: Callable[[Batch], torch.Tensor], bins: int, sigma: float
     ) -> torch.Tensor:
-        self._release = Release("noisy-histogram", 1.0, 1.0, sigma, 1.0)
-        return super().noisy_histogram(bin_of, bins, sigma)
+        with self._joined_by_canaries(Release("noisy-histogram", 1.0, 1.0, sigma, 1.0)):
+            return super().noisy_histogram(bin_of, bins, sigma)
 
     def dp_sgd(
         self, plan: Plan, speed: Speed | None = None, name: str | None = None
@@ -129,10 +135,35 @@ class AuditedRecords(PrivateRecords):
         del reason
         _refuse("revealed records")
 
-    def _clipped_sum(self, vector_of: Callable[[Batch], Vectors], clip: float) -> torch.Tensor:
-        assert self._release is not None
-        others = self._others._clipped_sum(vector_of, clip)
-        return self._observer.join(others, self._planting.joined, self._release)
+    @contextmanager
+    def _joined_by_canaries(self, release: Release) -> Iterator[None]:
+        self._release = release
+        try:
+            yield
+        finally:
+            self._release = None
+
+    def _apply(
+        self, fn: Callable[[Batch], Vectors], form: tuple[int, ...]
+    ) -> Iterator[tuple[Vectors, Rows, Rows]]:
+        """The vectors of all other units and, after them, those of the canaries.
+
+        They meet in the one sum that the door makes of either; beside it the others are
+        summed alone, for the observer.
+        """
+        if self._release is None:
+            yield from super()._apply(fn, form)
+            return
+        release, width, single = self._release, form[0], self._others._units.single
+        alone = ClippedSum(release.clip, width, self._door.device, single)
+        for vectors, rows, owners in self._others._apply(fn, form):
+            alone.add(vectors, owners)
+            yield vectors, rows, owners
+        joined = self._planting.joined
+        if self._observer.expect(alone.finish(), release):
+            first = len(self._others._records)
+            for some in np.array_split(joined, -(-len(joined) // _CANARIES_AT_ONCE) or 1):
+                yield self._observer.voices(some, width, release), some, first + some
 
 
 class _AuditedSession(DPSGDSession):
@@ -181,8 +212,11 @@ class _CanaryEngine(GradientEngine):
         others = super().clipped_sum(loss, draws, chosen[canaries < 0])
         planned = self._mechanism
         release = Release(planned.name, planned.rate, planned.clip, planned.sigma, self._expected)
-        total = self._observer.join(others.total, canaries[canaries >= 0], release)
-        return GradientSum(total, others.units, others.clipped, others.mean_loss)
+        total = ClippedSum(planned.clip, self.width, self.device, single=True)
+        present = canaries[canaries >= 0]
+        if self._observer.expect(others.total, release) and len(present):
+            total.add(self._observer.voices(present, self.width, release), present)
+        return replace(others, total=others.total + total.finish())
 
 
 def _canary_of_unit(units: UnitIndex, planting: Planting) -> Rows:

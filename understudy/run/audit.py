@@ -6,8 +6,6 @@ import json
 import math
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +25,7 @@ from understudy.run.prepare import Prepared, calibrate, open_book, prepare, run_
 
 FORMAT = "understudy-audit/1"
 FILE = "audit.json"
+LEDGER = "ledger.jsonl"
 
 CANARIES = {"white-box": 5000, "black-box": 500}
 """Enough, white-box, to show about half of a claim of 1, and to contradict one of 10."""
@@ -95,13 +94,14 @@ def audit_method(
     if prepared.method.info.claim != "central":
         raise UserError(f"{config.method} makes no central claim, so there is none to audit.")
     claimed = calibrate(prepared)
-    with _folder_for(out) as folder:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
         result = _audit(prepared, claimed, audit, _Means(folder, home, shown, noise_factor))
         found = MethodAudit(
             config.method, prepared.material.dataset.name, result, noise_factor, claimed
         )
-        text = json.dumps(found.to_json(), indent=1, sort_keys=True) + "\n"
-        write_durably(folder / FILE, text.encode())
+        if out is not None:
+            _keep(out, found, folder)
     return found
 
 
@@ -172,18 +172,15 @@ def _without_a_claim(plan: Plan) -> Plan:
     return replace(plan, budget=Budget.empirical(plan.delta), epsilon=math.inf, accountant="none")
 
 
-@contextmanager
-def _folder_for(out: Path | None) -> Iterator[Path]:
-    """The folder of the audit's ledger: `out`, whole or not at all, or one that goes away."""
-    if out is None:
-        with tempfile.TemporaryDirectory() as name:
-            yield Path(name)
-        return
+def _keep(out: Path, found: MethodAudit, folder: Path) -> None:
+    """The audit and its ledger as one folder of the owner's, whole or not at all."""
+    text = json.dumps(found.to_json(), indent=1, sort_keys=True) + "\n"
     new = out.with_name(f".{out.name}.new")
     shutil.rmtree(new, ignore_errors=True)
-    new.mkdir(parents=True, mode=0o700)
     try:
-        yield new
+        new.mkdir(parents=True, mode=0o700)
+        write_durably(new / FILE, text.encode())
+        write_durably(new / LEDGER, (folder / LEDGER).read_bytes())
         new.rename(out)
         sync_folder(out.parent)
     finally:

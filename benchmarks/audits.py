@@ -37,12 +37,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("methods", nargs="*", metavar="METHOD")
     asked = parser.parse_args().methods
+    provenance = Provenance.read(REPOSITORY)  # before the first file changes the checkout
     for method in asked or [m for m in method_names() if get_method(m).info.claim == "central"]:
-        measure(method)
+        measure(method, provenance)
 
 
-def measure(method: str) -> None:
-    provenance = Provenance.read(REPOSITORY)
+def measure(method: str, provenance: Provenance) -> None:
     result: dict[str, Any] = {}
     seconds: dict[str, float] = {}
     for epsilon in EPSILONS:

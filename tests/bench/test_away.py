@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from understudy.bench.cell import Cell
 from understudy.bench.collecting import collect
 from understudy.bench.job import FitJob, read_records, write_records
 from understudy.bench.packing import Moved, pack, packed_facts, read_packed
+from understudy.bench.provenance import Provenance
 from understudy.bench.workspace import State, Workspace
 from understudy.data.load import load
 from understudy.errors import PrivacyError, UserError
@@ -222,3 +224,17 @@ def test_killed_on_a_bare_machine_it_goes_on_from_its_journal(workplace: Workpla
     outcome, _, _ = run_all(workplace, mine)
     assert outcome.ok
     check_whole(workplace, cells=1)
+
+
+def test_the_same_files_are_the_packed_commit_and_other_files_are_not(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy often lies in a repository that says something else, or in none."""
+    packed(workplace, cell(workplace))
+    (folder,) = (workplace / "job" / "cells").iterdir()
+    job = replace(FitJob.read(folder), commit="f" * 40, dirty=False)
+    elsewhere = Provenance("e" * 40, True, {}, {})
+    monkeypatch.setattr(away.Provenance, "read", staticmethod(lambda: elsewhere))
+    found = away._provenance(job)
+    assert (found.commit, found.dirty) == ("f" * 40, False)
+    assert away._provenance(replace(job, package="another")) == elsewhere

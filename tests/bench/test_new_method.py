@@ -129,3 +129,16 @@ def test_new_method_gives_the_address(tmp_path: Path) -> None:
 def test_the_help_of_bench_is_cheap() -> None:
     statement = "from understudy.cli.main import run; assert run(['bench', '--help']) == 0"
     assert not loaded_by(statement) & (HEAVY | {"numpy", "duckdb"})
+
+
+@pytest.mark.slow
+def test_from_one_file_to_its_first_row_in_the_table(written: Workplace) -> None:
+    """One new file for the method, one for the suite that names it, and no edit elsewhere."""
+    (written / "mine.yaml").write_text(
+        f"grid: {{method: 'blur_first.py:BlurFirst', dataset: digits, epsilon: 1, limit: 200, "
+        f"samples: 60, protocol: {written.quick_protocol()}}}\n"
+    )
+    ran = written.run("bench", "run", "mine.yaml", "--jobs", "1").succeeded()
+    assert "1 done" in ran.out
+    rows = written.run("bench", "table", "--no-published").succeeded().out.splitlines()
+    assert any(line.split()[:1] == ["blur-first"] for line in rows), rows

@@ -37,7 +37,11 @@ def test_the_page_lists_every_protocol_rule_and_summary() -> None:
 
 def test_table_and_picture_are_what_was_measured(figure: ModuleType) -> None:
     result = json.loads(EVIDENCE.read_text())["result"]
-    assert figure.differences(result["figures"]) == result["differences"]
+    again = figure.differences(result["figures"])
+    for found, kept in zip(again, result["differences"], strict=True):
+        assert found.keys() == kept.keys()
+        # Quantiles come from numerical libraries, whose last digits differ.
+        assert all(found[k] == pytest.approx(kept[k]) for k in found)
     lines = figure.table(result)
     start = PAGE.index(lines[0])
     assert PAGE[start : start + len(lines)] == lines

@@ -26,7 +26,7 @@ from typing import cast
 from understudy.bench.code_digest import code_digest
 from understudy.bench.job import FitJob, package_digest, read_records
 from understudy.bench.measuring import measured
-from understudy.bench.provenance import UNKNOWN, Provenance
+from understudy.bench.provenance import Provenance
 from understudy.data.schema import Schema
 from understudy.errors import UserError
 from understudy.methods.config import build_config
@@ -204,9 +204,10 @@ def _alarm(seconds: float | None) -> Iterator[None]:
 
 
 def _provenance(job: FitJob) -> Provenance:
-    """Of this machine; a copy without git is the commit that its files are equal to."""
+    """Of this machine. A copy whose files are those that were packed is that commit, whatever a
+    repository around it says."""
     here = Provenance.read()
-    if here.commit == UNKNOWN and package_digest() == job.package:
+    if package_digest() == job.package:
         return replace(here, commit=job.commit, dirty=job.dirty)
     return here
 

@@ -104,6 +104,7 @@ def test_which_family_a_plan_belongs_to() -> None:
     two = family_of(plan(NoisySum("a", 1.0, 2.0), NoisySum("b", 1.0, 2.0)))
     assert isinstance(two, GaussianCurves)
     assert two.epsilon(two.claimed, 1e-5) == pytest.approx(1.0)
+    assert family_of(plan(NoisySum("a", 1.0, 2.0, noise="exact"))) == GaussianCurves(two.claimed)
     sampled = family_of(plan(DPSGD("a", 5, 0.1, 1.0, 2.0)))
     assert isinstance(sampled, PlannedCurves)
     assert sampled.claimed == 0

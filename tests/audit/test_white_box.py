@@ -23,6 +23,7 @@ from understudy.methods.config import resolve_config
 from understudy.methods.contract import Method
 from understudy.methods.registry import get_method, method_names
 from understudy.privacy import clipping
+from understudy.privacy.arithmetic import choose_noise, spend_with
 from understudy.privacy.door import Door
 from understudy.privacy.journal import Journal
 from understudy.privacy.noise import NoiseSource
@@ -55,10 +56,13 @@ def audited(
     epsilon: float = 1.0,
     noise_factor: float = 1.0,
     people: int | None = None,
+    noise: str | None = None,
 ) -> AuditResult:
     config = resolve_config(method, "check").config
     facts = made_up_facts(method.info.parts)
-    plan = Budget(epsilon, 1e-5).calibrate(method.spend(config, facts))
+    spend = method.spend(config, facts)
+    arithmetic = choose_noise(spend, noise, method.info.name)
+    plan = Budget(epsilon, 1e-5).calibrate(spend_with(spend, arithmetic))
     parts = {part: made_up_records(DECLARED, i) for i, part in enumerate(method.info.parts)}
     if people is not None:
         names = np.array([f"person {i % people}" for i in range(DECLARED)])
@@ -114,9 +118,20 @@ def wide_clip(
 def test_a_clip_that_does_not_hold_is_heard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not audited(bad.Honest(), tmp_path / "right", SMALL).contradicted
+    _repeatable(monkeypatch)
+    assert not audited(bad.Honest(), tmp_path / "right", SMALL, noise="float").contradicted
     monkeypatch.setattr(clipping, "clip_rows", wide_clip)
-    assert audited(bad.Honest(), tmp_path / "wrong", SMALL).contradicted
+    assert audited(bad.Honest(), tmp_path / "wrong", SMALL, noise="float").contradicted
+
+
+@pytest.mark.parametrize("noise", ["exact", "float"])
+def test_either_arithmetic_is_heard(noise: str, tmp_path: Path) -> None:
+    for factor in (0.0, 1.0):
+        sure = AuditPlan(60, 30, 1e-5, confidence=0.95 if factor == 0 else 1 - 1e-6)
+        result = audited(
+            bad.Honest(), tmp_path / str(factor), sure, noise_factor=factor, noise=noise
+        )
+        assert result.contradicted is (factor == 0)
 
 
 def test_sampling_at_a_higher_rate_than_planned_is_seen(

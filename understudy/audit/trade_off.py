@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.privacy.accountants import price
-from understudy.privacy.events import Gaussian, PoissonGaussian
+from understudy.privacy.events import DiscreteGaussian, Gaussian, PoissonGaussian
 from understudy.privacy.plan import Plan
 
 Reals = npt.NDArray[np.float64]
@@ -149,10 +149,13 @@ class PlannedCurves:
 def family_of(plan: Plan) -> Family:
     """The curves to hold a plan's claim against.
 
-    Plain Gaussian releases have a closed form; with Poisson-sampled ones the plan's own
-    curve is used; of any other event only (epsilon, delta) is assumed.
+    Plain Gaussian releases have a closed form, and discrete ones, on a grid as fine as the
+    door's, have the same; with Poisson-sampled ones the plan's own curve is used; of any
+    other event only (epsilon, delta) is assumed.
     """
-    events = plan.events()
+    events = [
+        Gaussian(e.sigma, e.count) if isinstance(e, DiscreteGaussian) else e for e in plan.events()
+    ]
     known = [e for e in events if isinstance(e, Gaussian | PoissonGaussian)]
     if len(known) < len(events) or not events:
         return ApproximateCurves(plan.epsilon, plan.delta)

@@ -26,6 +26,7 @@ from understudy.privacy.clipping import ClippedSum
 from understudy.privacy.door import Door
 from understudy.privacy.ensemble import Ensemble, Train
 from understudy.privacy.gradients import GradientEngine, GradientSum
+from understudy.privacy.grid import Grid
 from understudy.privacy.journal import Journal
 from understudy.privacy.mechanisms import DPSGD
 from understudy.privacy.noise import NoiseSource
@@ -73,6 +74,13 @@ class AuditDoor(Door):
 
     def noised(self, value: torch.Tensor, deviation: float) -> torch.Tensor:
         return super().noised(value, deviation * self._noise_factor)
+
+    def noised_on_grid(self, steps: torch.Tensor, grid: Grid) -> torch.Tensor:
+        right = super().noised_on_grid(steps, grid)
+        if self._noise_factor == 1:
+            return right
+        without = steps.double() * grid.step
+        return without + self._noise_factor * (right - without)
 
     def planted_handles(
         self, parts: Mapping[str, Records], counts: Mapping[str, int], part: str, planting: Planting

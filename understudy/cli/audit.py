@@ -36,6 +36,9 @@ def command(
     ] = False,
     estimator: Annotated[str, typer.Option(help="f-dp or one-run.")] = "f-dp",
     confidence: Annotated[float, typer.Option(help="Of the lower bound.")] = 0.95,
+    noise: Annotated[
+        str | None, typer.Option(help="exact or float.", show_default="as for synthesize")
+    ] = None,
     noise_factor: Annotated[
         float, typer.Option(help="0 audits a twin without noise; public data only.")
     ] = 1.0,
@@ -67,6 +70,7 @@ def command(
         size=size,
         channels=channels,
         dataset=dataset,
+        noise=noise,
         changes=tuple(set_ or ()),
         seed=seed,
         device=device,

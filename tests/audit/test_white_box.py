@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+import understudy
 from understudy.audit import run_audit as run_audit_module
 from understudy.audit.canaries import Planting, blank_records, plant
 from understudy.audit.estimate import AuditPlan
@@ -265,3 +267,13 @@ def test_log_ratios_are_those_of_the_two_densities(rate: float) -> None:
 
     wanted = np.log((1 - rate) * density(0) + rate * density(1)) - np.log(density(0))
     assert log_ratio(values, rate, sigma) == pytest.approx(wanted)
+
+
+def test_only_audits_can_reach_the_door_with_canaries() -> None:
+    root = Path(understudy.__file__).parent
+    users = {
+        path.relative_to(root).as_posix()
+        for path in root.rglob("*.py")
+        if re.search(r"audit\.(white_box|run_audit|observer) import", path.read_text())
+    }
+    assert users == {"audit/white_box.py", "audit/run_audit.py", "run/audit.py"}

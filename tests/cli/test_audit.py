@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +35,10 @@ def test_it_prints_bound_claim_and_ceiling(workplace: Workplace) -> None:
 def test_an_audit_is_in_the_book_and_can_never_be_released(workplace: Workplace) -> None:
     found = workplace.run(*TINY, *SURE, "-o", "kept", "--json").succeeded().json()
     assert json.loads((workplace / "kept" / "audit.json").read_text()) == found
+    page = (Path(__file__).parents[2] / "docs" / "audits.md").read_text()
+    table = page.partition("## The file")[2].partition("\n## ")[0]
+    cells = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
+    assert set(re.findall(r"`(\w+)`", " ".join(cells))) == set(found)
     assert workplace.tree() == {"kept", "kept/audit.json", "kept/ledger.jsonl"}
     assert found["lower_bound"] <= found["claim"] <= 1.0
     (entered,) = workplace.book("enter")

@@ -6,7 +6,7 @@ import json
 import math
 import shutil
 import tempfile
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from understudy.data.catalog import catalog
 from understudy.errors import UserError
 from understudy.privacy.journal import Journal
 from understudy.privacy.noise import NoiseSource
-from understudy.privacy.plan import Budget, Plan
+from understudy.privacy.plan import Budget, Plan, json_number
 from understudy.privacy.state import sync_folder, write_durably
 from understudy.progress import Progress, Silent
 from understudy.run.config import RunConfig
@@ -44,8 +44,7 @@ class MethodAudit:
     run_plan: Plan
 
     def to_json(self) -> dict[str, Any]:
-        plan, result = self.result.plan, asdict(self.result)
-        del result["plan"]
+        plan, result = self.result.plan, self.result
         return {
             "format": FORMAT,
             "method": self.method,
@@ -57,9 +56,16 @@ class MethodAudit:
             "estimator": plan.estimator,
             "view": plan.view,
             "noise_factor": self.noise_factor,
-            **result,
-            "has_power": self.result.has_power,
-            "verdict": self.result.verdict(),
+            "family": result.family,
+            "claim": result.claim,
+            "correct": result.correct,
+            "lower_bound": json_number(result.lower_bound),
+            "ceiling": json_number(result.ceiling),
+            "contradicted": result.contradicted,
+            "could_contradict": result.could_contradict,
+            "needed": result.needed,
+            "has_power": result.has_power,
+            "verdict": result.verdict(),
             "mechanisms": self.run_plan.to_json()["mechanisms"],
         }
 

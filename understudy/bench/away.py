@@ -116,10 +116,10 @@ def fitting_of(job: FitJob, job_path: Path, device: str) -> Fitting:
     """The method and its records; refuses code that is not what the plan was made for."""
     module, _, name = job.method.partition(":")
     method = cast(Method, getattr(importlib.import_module(module), name)())
-    if code_digest(method) != job.code:
+    if code_digest(method) != job.code or package_digest() != job.package:
         raise UserError(
-            f"the code of {job.method} is not that for which {job.title} was packed; bring the "
-            "same version here, or pack it again."
+            f"the code of {job.method} or of this package is not that for which {job.title} was "
+            "packed; bring the same files here."
         )
     schema = Schema.from_json(job.schema)
     parts = {name: read_records(job_path / file, schema) for name, file in job.records.items()}
@@ -138,11 +138,13 @@ def fitting_of(job: FitJob, job_path: Path, device: str) -> Fitting:
 
 
 def write_result(job: Path, target: Path) -> None:
-    """One archive of what is finished, to be copied home."""
+    """One archive of what is finished, to be copied home; only its owner may read it."""
     new = target.with_name(f".{target.name}.new")
     target.parent.mkdir(parents=True, exist_ok=True)
     left = 0
-    with tarfile.open(new, "w") as archive:
+    new.unlink(missing_ok=True)
+    handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as file, tarfile.open(fileobj=file, mode="w") as archive:
         for folder in job_folders(job):
             if not (folder / "run" / "fit.json").exists():
                 left += 1

@@ -61,6 +61,15 @@ def measure(method: str, provenance: Provenance) -> None:
         peak_gigabytes=None,
         result=result,
     )
+    for name, found in result.items():
+        print(row(name.partition(",")[0], found))
+
+
+def row(kind: str, found: dict[str, Any]) -> str:
+    """One audit as a row of the table in docs/audits.md."""
+    numbers = " | ".join(f"{found[f]:.2f}" for f in ("claim", "lower_bound", "ceiling"))
+    right = f"{found['correct']:,} of {found['guesses']:,}"
+    return f"| {found['method']} | {kind} | {numbers} | {right} |"
 
 
 def audited(method: str, epsilon: float, kind: str) -> dict[str, Any]:

@@ -71,11 +71,18 @@ def test_every_canary_is_guessed_at_most_once(count: int) -> None:
     assert len(set(about.tolist())) == count
 
 
-def test_a_release_that_repeats_canaries_gives_them_away() -> None:
+@pytest.mark.parametrize("joined", [12, 30, 48])
+@pytest.mark.parametrize("blur", [0, 40])
+def test_a_release_that_repeats_canaries_gives_them_away(joined: int, blur: int) -> None:
+    """Copies, or copies with every pixel off by up to a sixth, among strangers."""
     canaries = random_records(RECORDS, 60, seed=3)
-    coins = toss(60)
+    coins = np.random.default_rng(4).permutation(60) < joined
     leaky = plant(made_up_records(200, 4), canaries, coins).records
-    assert extremes(density_scores(canaries, leaky), 20).correct(coins) == 20
+    off = np.random.default_rng(5).integers(-blur, blur + 1, leaky.features.shape)
+    blurred = np.clip(leaky.features.astype(np.int64) + off, 0, 255).astype(np.uint8)
+    scores = density_scores(canaries, replace(leaky, features=blurred))
+    assert np.isfinite(scores).all()
+    assert extremes(scores, 20).correct(coins) == 20
 
 
 def test_a_release_that_knows_nothing_of_them_does_not() -> None:

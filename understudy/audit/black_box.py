@@ -8,6 +8,9 @@ from understudy.audit.canaries import Scores
 from understudy.data.records import Records
 
 _ROWS_AT_ONCE = 256
+_NARROW = 0.02
+"""The squared width of the kernel, beside the mean squared distance to the nearest record."""
+
 _FEWEST_NEIGHBOURS = 20
 """Below so many released records of its label, a canary is compared with all of them."""
 
@@ -15,9 +18,10 @@ _FEWEST_NEIGHBOURS = 20
 def density_scores(canaries: Records, released: Records) -> Scores:
     """How densely released records lie around each canary: the denser, the likelier it was in.
 
-    A Gaussian kernel over released records of the canary's own label, whose width is the
-    median distance from a canary to its nearest released record; so copies and near copies
-    stand out, and so does a slight pull of the whole release. Scores only order canaries.
+    A Gaussian kernel over released records of the canary's own label. Images of noise are
+    all about equally far from each other, so the kernel is narrow beside the distance from a
+    canary to its nearest released record: copies and near copies stand out, and of records
+    that are all far the nearest few count. Scores only order canaries.
     """
     known, made = _flat(canaries), _flat(released)
     squares = _squared_distances(known, made)
@@ -25,7 +29,7 @@ def density_scores(canaries: Records, released: Records) -> Scores:
     enough = (~other_label).sum(axis=1) >= _FEWEST_NEIGHBOURS
     squares[other_label & enough[:, None]] = np.inf
     nearest = squares.min(axis=1)
-    width = max(float(np.median(nearest)), np.finfo(np.float64).tiny)
+    width = _NARROW * float(nearest.mean()) or 1.0
     weights = np.exp(-(squares - nearest[:, None]) / (2 * width))
     return np.asarray(np.log(weights.mean(axis=1)) - nearest / (2 * width))
 

@@ -99,13 +99,13 @@ def test_every_methods_twin_without_noise_is_rejected(name: str, tmp_path: Path)
     assert "contradicted" in result.verdict()
 
 
-@pytest.mark.parametrize("method", [bad.Honest, bad.HonestSteps], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("name", central_methods())
 @pytest.mark.parametrize("noise_factor", [0.0, 1.0])
 def test_canaries_stand_among_units_of_many_records(
-    method: type[bad.Honest], tmp_path: Path, noise_factor: float
+    name: str, tmp_path: Path, noise_factor: float
 ) -> None:
-    sure = AuditPlan(60, 30, 1e-5, confidence=0.95 if noise_factor == 0 else 1 - 1e-6)
-    result = audited(method(), tmp_path, sure, noise_factor=noise_factor, people=9)
+    sure = AuditPlan(180, 90, 1e-5, confidence=0.95 if noise_factor == 0 else 1 - 1e-6)
+    result = audited(get_method(name), tmp_path, sure, noise_factor=noise_factor, people=9)
     assert result.contradicted is (noise_factor == 0)
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from understudy.privacy.plan import Budget, Plan
     from understudy.release.load import load_release
     from understudy.release.verify import verify
+    from understudy.run.audit import audit_method
     from understudy.run.config import RunConfig
     from understudy.run.demo import demo
     from understudy.run.evaluate import evaluate_release, evaluate_run
@@ -39,6 +40,7 @@ _HOMES = {
     "RunConfig": "run.config",
     "Schema": "data.schema",
     "UserError": "errors",
+    "audit_method": "run.audit",
     "check_method": "audit.check_method",
     "demo": "run.demo",
     "evaluate": "evaluate.evaluate",
@@ -66,6 +68,7 @@ __all__ = [
     "RunConfig",
     "Schema",
     "UserError",
+    "audit_method",
     "check_method",
     "demo",
     "evaluate",

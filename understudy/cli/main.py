@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from understudy.cli import (
+    audit,
     bench,
     check_method,
     datasets,
@@ -32,6 +33,7 @@ app.command("demo")(demo.command)
 app.command("synthesize")(synthesize.command)
 app.command("evaluate")(evaluate.command)
 app.command("verify")(verify.command)
+app.command("audit")(audit.command)
 app.command("spent")(spent.command)
 app.command("methods")(methods.command)
 app.command("datasets")(datasets.command)

@@ -1,0 +1,204 @@
+"""One audit: coins, a run with canaries behind a real door, guesses, and what they show."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from understudy.audit.black_box import density_scores
+from understudy.audit.canaries import (
+    Coins,
+    Guesses,
+    blank_records,
+    extremes,
+    plant,
+    random_records,
+    toss,
+)
+from understudy.audit.estimate import (
+    AuditPlan,
+    canaries_needed,
+    ceiling,
+    contradicts_claim,
+    lower_bound,
+)
+from understudy.audit.observer import Observer
+from understudy.audit.trade_off import Family, family_of
+from understudy.audit.white_box import AuditDoor
+from understudy.data.records import Records
+from understudy.errors import UserError
+from understudy.methods.contract import Context, Method, PublicInputs, Synthesizer
+from understudy.privacy.door import Door
+from understudy.privacy.journal import Journal
+from understudy.privacy.noise import NoiseSource
+from understudy.privacy.plan import Plan
+from understudy.progress import Progress
+
+_SEEDS = 2**62
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The method under audit with its settings, records and declared counts."""
+
+    method: Method
+    config: Any
+    parts: Mapping[str, Records]
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Where an audit runs: its ledger, device, bars, and how a method gets its context."""
+
+    journal: Journal
+    device: torch.device
+    progress: Progress
+    shard_key: bytes
+    context_of: Callable[[Door], Context]
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """What an audit shows: with `plan.confidence`, epsilon is at least `lower_bound`.
+
+    claim: what the plan of the run claims at `plan.delta`.
+    ceiling: the most that so many canaries and guesses could have shown at all.
+    contradicted: that the claim is too small for what was guessed.
+    needed: how many canaries could contradict the claim, where these could not.
+    """
+
+    plan: AuditPlan
+    claim: float
+    correct: int
+    lower_bound: float
+    ceiling: float
+    contradicted: bool
+    could_contradict: bool
+    needed: int | None
+    family: str
+
+    @property
+    def has_power(self) -> bool:
+        """Whether it showed anything, or could have found the claim wrong."""
+        return self.lower_bound > 0 and self.could_contradict
+
+    def verdict(self) -> str:
+        """The outcome in one or two sentences."""
+        if self.contradicted:
+            return "The claim is contradicted: the noise does not give what is claimed."
+        words = "Nothing here contradicts the claim."
+        if self.lower_bound == 0:
+            words += " No power: the guesses were no better than chance allows."
+        if not self.could_contradict:
+            many = "no number up to 10,000,000" if self.needed is None else f"{self.needed:,}"
+            words += (
+                " No power against this claim: were every guess right, "
+                f"it would not be contradicted; {many} canaries could do that."
+            )
+        return words
+
+
+def run_audit(
+    subject: Subject,
+    plan: Plan,
+    audit: AuditPlan,
+    where: Surroundings,
+    *,
+    noise_factor: float = 1.0,
+) -> AuditResult:
+    """Run the method once with canaries among its records and guess which are in.
+
+    The journal must say that the run is audited, and the caller has entered it in the
+    account book.
+    """
+    coins = toss(audit.canaries)
+    guess = _white_box if audit.view == "white-box" else _black_box
+    guesses = guess(subject, plan, audit, where, coins, noise_factor)
+    with where.progress.task("bounding epsilon", None):
+        return judge(audit, family_of(plan), plan.epsilon, guesses.correct(coins))
+
+
+def judge(audit: AuditPlan, family: Family, claim: float, correct: int) -> AuditResult:
+    """What so many right guesses say about a claim."""
+    could = contradicts_claim(audit, family, claim, audit.guesses)
+    return AuditResult(
+        plan=audit,
+        claim=claim,
+        correct=correct,
+        lower_bound=lower_bound(audit, family, correct),
+        ceiling=ceiling(audit, family),
+        contradicted=contradicts_claim(audit, family, claim, correct),
+        could_contradict=could,
+        needed=None if could else canaries_needed(audit, family, claim),
+        family=family.name,
+    )
+
+
+def _white_box(
+    subject: Subject,
+    plan: Plan,
+    audit: AuditPlan,
+    where: Surroundings,
+    coins: Coins,
+    noise_factor: float,
+) -> Guesses:
+    part = subject.method.info.parts[0]
+    canaries = blank_records(subject.parts[part], audit.canaries)
+    observer = Observer(audit.canaries, secrets.randbelow(_SEEDS), len(plan.mechanisms))
+    _fit(subject, plan, where, canaries, coins, noise_factor, observer)
+    observer.require_evidence()
+    return extremes(observer.scores, audit.guesses)
+
+
+def _black_box(
+    subject: Subject,
+    plan: Plan,
+    audit: AuditPlan,
+    where: Surroundings,
+    coins: Coins,
+    noise_factor: float,
+) -> Guesses:
+    part = subject.method.info.parts[0]
+    canaries = random_records(subject.parts[part], audit.canaries, secrets.randbelow(_SEEDS))
+    result = _fit(subject, plan, where, canaries, coins, noise_factor, None)
+    if not isinstance(result, Synthesizer):
+        raise UserError(f"{subject.method.info.name} makes no records to guess from.")
+    released = result.sample(subject.counts[part], seed=0)
+    return extremes(density_scores(canaries, released), audit.guesses)
+
+
+def _fit(
+    subject: Subject,
+    plan: Plan,
+    where: Surroundings,
+    canaries: Records,
+    coins: Coins,
+    noise_factor: float,
+    observer: Observer | None,
+) -> object:
+    part = subject.method.info.parts[0]
+    door = AuditDoor(
+        where.journal,
+        NoiseSource(),
+        device=where.device,
+        progress=where.progress,
+        shard_key=where.shard_key,
+        observer=observer,
+        noise_factor=noise_factor,
+    )
+    planting = plant(subject.parts[part], canaries, coins)
+    handles = door.planted_handles(subject.parts, subject.counts, part, planting)
+    try:
+        result = subject.method.fit(
+            subject.config, handles, plan, PublicInputs(), where.context_of(door)
+        )
+        door.settle()
+    finally:
+        door.abandon()
+    where.journal.close()
+    return result

@@ -1,0 +1,114 @@
+"""`understudy audit`: a lower bound on a method's epsilon, from canaries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from understudy.cli.bars import bars
+from understudy.cli.guard import guarded, print_json
+from understudy.cli.options import AsJson, Device, Home, Settings
+
+if TYPE_CHECKING:
+    from understudy.run.audit import MethodAudit
+
+
+@guarded
+def command(
+    method: Annotated[str, typer.Argument(help="See `understudy methods`.")],
+    data: Annotated[str, typer.Option(help="What it runs on.")] = "digits",
+    epsilon: Annotated[float, typer.Option(help="The claim to audit.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="Of the claim and of the bound.")] = 1e-5,
+    canaries: Annotated[
+        int | None, typer.Option(help="Units that join by a coin.", show_default="5000 or 500")
+    ] = None,
+    guesses: Annotated[
+        int | None, typer.Option(help="Coins that are guessed.", show_default="40% of them")
+    ] = None,
+    black_box: Annotated[
+        bool,
+        typer.Option(
+            "--black-box/--white-box",
+            help="Guess from the released records, or from every output of the door.",
+        ),
+    ] = False,
+    estimator: Annotated[str, typer.Option(help="f-dp or one-run.")] = "f-dp",
+    confidence: Annotated[float, typer.Option(help="Of the lower bound.")] = 0.95,
+    noise: Annotated[
+        str | None, typer.Option(help="exact or float.", show_default="as for synthesize")
+    ] = None,
+    noise_factor: Annotated[
+        float, typer.Option(help="0 audits a twin without noise; public data only.")
+    ] = 1.0,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Keep the ledger and audit.json here.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="The attribute to learn.")] = None,
+    unit: Annotated[str | None, typer.Option(help="The column naming the person.")] = None,
+    size: Annotated[int | None, typer.Option(help="Crop and resize images to this side.")] = None,
+    channels: Annotated[int | None, typer.Option(help="1 for grey, 3 for colour.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Your name for the data.")] = None,
+    set_: Settings = None,
+    seed: Annotated[int, typer.Option(help="For everything but noise, coins and sampling.")] = 0,
+    device: Device = "auto",
+    as_json: AsJson = False,
+    home: Home = None,
+) -> None:
+    """Attack METHOD's claim with canaries; exit code 1 if the claim does not hold."""
+    from understudy.run.audit import audit_method
+    from understudy.run.config import RunConfig
+
+    config = RunConfig(
+        source=data,
+        method=method,
+        epsilon=epsilon,
+        delta=delta,
+        label=label,
+        unit=unit,
+        size=size,
+        channels=channels,
+        dataset=dataset,
+        noise=noise,
+        changes=tuple(set_ or ()),
+        seed=seed,
+        device=device,
+    )
+    found = audit_method(
+        config,
+        canaries=canaries,
+        guesses=guesses,
+        view="black-box" if black_box else "white-box",
+        estimator=estimator,
+        confidence=confidence,
+        noise_factor=noise_factor,
+        out=out,
+        home=home,
+        progress=bars(as_json),
+    )
+    if as_json:
+        print_json(found.to_json())
+    else:
+        _show(found)
+    if found.result.contradicted:
+        raise typer.Exit(1)
+
+
+def _show(found: MethodAudit) -> None:
+    result = found.result
+    plan = result.plan
+    twin = "" if found.noise_factor == 1 else f", noise times {found.noise_factor:g}"
+    typer.echo(f"{found.method} on {found.dataset}, {plan.view}{twin}")
+    typer.echo(
+        f"lower bound  epsilon {result.lower_bound:.3f} at delta {plan.delta:g}, "
+        f"confidence {plan.confidence:g} ({plan.estimator})"
+    )
+    typer.echo(f"claim        epsilon {result.claim:.3f}")
+    typer.echo(
+        f"ceiling      epsilon {result.ceiling:.3f}: the most that {plan.canaries:,} canaries "
+        f"and {plan.guesses:,} guesses could show"
+    )
+    typer.echo(f"guesses      {result.correct:,} of {plan.guesses:,} right")
+    typer.echo(result.verdict())
+    typer.echo("The run is in the account book as an audit; it cannot be released.")

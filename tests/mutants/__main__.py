@@ -30,8 +30,6 @@ def main() -> int:
     survivors = [v for v in verdicts if not v.caught]
     for test, words in unsound:
         print(f"FAILS WITHOUT A FAULT: {test}\n    {words}")
-    for verdict in survivors:
-        print(f"SURVIVOR: {verdict.fault.name}\n    {verdict.why}")
     if chosen.slowest:
         for verdict in sorted(verdicts, key=lambda v: -v.seconds)[:15]:
             print(f"{verdict.seconds:6.1f} s  {verdict.fault.name}")
@@ -47,8 +45,13 @@ def failing_as_it_is(faults: list[Fault], jobs: int) -> list[tuple[str, str]]:
 
 
 def plant_all(faults: list[Fault], jobs: int) -> list[Verdict]:
-    ended = run_trials([(fault.test, fault.edits) for fault in faults], jobs)
-    return [judge(faults[i], outcome) for i, outcome in ended]
+    """Every fault with its verdict; a survivor is printed as soon as it is known."""
+    verdicts = []
+    for number, outcome in run_trials([(f.test, f.edits) for f in faults], jobs):
+        verdicts.append(judge(faults[number], outcome))
+        if not verdicts[-1].caught:
+            print(f"SURVIVOR: {verdicts[-1].fault.name}\n    {verdicts[-1].why}", flush=True)
+    return verdicts
 
 
 if __name__ == "__main__":

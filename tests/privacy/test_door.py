@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy import stats
 
-from tests.privacy.noise_checks import ALPHA
+from understudy.audit.noise_tests import ALPHA
 from tests.privacy.rig import (
     Silence,
     classify,

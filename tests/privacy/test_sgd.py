@@ -11,7 +11,7 @@ import torch
 from scipy import stats
 from torch import nn
 
-from tests.privacy.noise_checks import ALPHA
+from understudy.audit.noise_tests import ALPHA
 from tests.privacy.rig import (
     Silence,
     classify,

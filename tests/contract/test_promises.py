@@ -43,7 +43,7 @@ Sampled = Callable[[Path, bool, float], torch.Tensor]
 def calibrated(make: Callable[[float], Mechanism]) -> float:
     """The multiplier that one use needs at (ln 3, 0.05), by the accountants."""
     plan = Budget(EPSILON, DELTA).calibrate(lambda sigma: (make(sigma),))
-    return float(getattr(plan.mechanisms[0], "sigma"))
+    return float(plan.mechanisms[0].sigma)
 
 
 # Units that stand in a coordinate of their own are as many runs on one unit.

@@ -63,13 +63,11 @@ def page() -> str:
 def _preface(count: int) -> str:
     return f"""\
 The ten rules of the house come first, then what their figures rest on. Under each stand what it
-assumes, the tests that lock it, and the **planted faults** that prove those tests: patches of a line
-or two, most of them mistakes of published code, that are applied in memory, one at a time. The test
-that is named must then fail, by the assertion meant for it; a patch that no longer applies fails the
-build. There are {count}. `make mutants` plants them all and prints survivors by name.
-
-"Methods 23" and "DPImageBench 6" are two catalogues of errors that we made while reading papers and
-their code; the words say whose error it was."""
+assumes, the tests that lock it, and the **planted faults** that prove those tests: patches of a
+line or two, most of them mistakes of published code, that are applied in memory, one at a time.
+The test that is named must then fail, by the assertion meant for it; a patch that no longer
+applies fails the build. There are {count}. `make mutants` plants them all and prints survivors by
+name."""
 
 
 def _section(heading: str, text: str) -> str:

@@ -20,6 +20,8 @@ class Fault:
 
     name: what is wrong, in words; unique.
     stands_for: the published error, or the rule of ours, that it breaks.
+    catalogue: where it stands in the maintainers' lists of published errors (methods 23,
+        DPImageBench 6), if it does.
     edits: the patch.
     test: the node id of the test that must fail.
     fails_with: words that must stand in the failure, so that it fails for this reason.
@@ -30,6 +32,7 @@ class Fault:
     edits: tuple[Edit, ...]
     test: str
     fails_with: str
+    catalogue: str = ""
 
 
 def all_faults() -> list[Fault]:
@@ -56,8 +59,8 @@ def find_faults(names: list[str]) -> list[Fault]:
 
 
 def _fault(entry: dict[str, Any], file: str) -> Fault:
-    if set(entry) != _FIELDS:
+    if set(entry) - {"catalogue"} != _FIELDS:
         raise ValueError(f"{file}: {entry.get('name')!r} must have {', '.join(sorted(_FIELDS))}")
     edits = tuple(Edit.parse(edit["where"], edit["old"], edit["new"]) for edit in entry["edits"])
     texts = {field: str(entry[field]) for field in _FIELDS - {"edits"}}
-    return Fault(edits=edits, **texts)
+    return Fault(edits=edits, catalogue=str(entry.get("catalogue", "")), **texts)

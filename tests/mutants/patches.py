@@ -40,7 +40,7 @@ class Edit:
     def apply(self, source: str) -> str:
         start, end = _extent(source, self.within, self.module)
         segment = source[start:end]
-        found = [at for at in _positions(segment, self.old)]
+        found = _positions(segment, self.old)
         if len(found) != 1:
             place = f"{self.module}:{self.within}".rstrip(":")
             raise PatchError(f"{place} holds {self.old!r} {len(found)} times, not once")

@@ -68,6 +68,20 @@ def people() -> list[Neighbours]:
     return made
 
 
+def opposites(count: int = 12) -> list[Neighbours]:
+    """One person, and one more who outweighs and contradicts them, under many names: in some
+    pairs both fall into one shard, whose model then turns round."""
+    one = np.ones((1, WIDTH), np.float32)
+    return [
+        Neighbours(
+            f"opposites {number}",
+            vectors(one, [f"p{number}"]),
+            vectors(np.repeat(-one, 3, axis=0), [f"q{number}"] * 3),
+        )
+        for number in range(count)
+    ]
+
+
 def random_neighbours(count: int, seed: int = 0) -> list[Neighbours]:
     """Records of random number and scale, and one more of random scale."""
     rng = np.random.default_rng(seed)

@@ -98,7 +98,8 @@ class Sign(nn.Module):
         self.sign = nn.Parameter(batch.features[:, 0].sum().sign())
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        return self.sign * torch.stack([inputs[:, 0], -inputs[:, 0], 0 * inputs[:, 0] - 9], dim=1)
+        pull = self.sign * inputs[:, 0]
+        return torch.stack([pull, -pull, torch.full_like(pull, -9.0)], dim=1)
 
 
 def with_the_unit_or_without(there: bool) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 import torch
@@ -56,6 +58,13 @@ STEPS = [
 @pytest.mark.parametrize("case", STEPS, ids=lambda c: c.name)
 def test_one_unit_moves_a_step_no_further_than_the_clip(case: StepCase) -> None:
     assert_declared(step_moves(case, [*PAIRS, *PEOPLE]), CLIP)
+
+
+@pytest.mark.audit
+@pytest.mark.skipif("UNDERSTUDY_AUDIT" not in os.environ, reason="many pairs: make audit")
+@pytest.mark.parametrize("case", STEPS, ids=lambda c: c.name)
+def test_many_random_units_move_a_step_no_further_than_the_clip(case: StepCase) -> None:
+    assert_declared(step_moves(case, random_neighbours(400, seed=11)), CLIP)
 
 
 @pytest.mark.parametrize("case", ensemble_cases(), ids=lambda c: c.name)

@@ -48,6 +48,7 @@ def joined_by_poisson(joined: Joined, rate: float) -> bool:
         _size_shape_p_value(told.sum(axis=1), units, rate),
         _largest_p_value(between_units, steps),
         _largest_p_value(np.asarray(between_steps), steps),
+        _mean_p_value(np.asarray(between_steps), steps),
     ]
     return bool(min(p_values) > ALPHA / len(p_values))
 
@@ -78,3 +79,9 @@ def _largest_p_value(correlations: npt.NDArray[np.float64], steps: int) -> float
     """How likely independent columns have a correlation this large, by Bonferroni."""
     largest = np.max(np.abs(np.nan_to_num(correlations, nan=1.0)))
     return float(correlations.size * 2 * stats.norm.sf(largest * np.sqrt(steps)))
+
+
+def _mean_p_value(correlations: npt.NDArray[np.float64], steps: int) -> float:
+    """How likely independent columns have a mean correlation this far from nothing."""
+    mean = np.mean(np.nan_to_num(correlations, nan=1.0))
+    return float(2 * stats.norm.sf(abs(mean) * np.sqrt(correlations.size * steps)))

@@ -49,7 +49,7 @@ def by_position(whole: Records) -> list[Hashable]:
 
 def by_rank(whole: Records) -> list[Hashable]:
     order = np.argsort([f.tobytes() for f in whole.features])
-    return list((np.argsort(order) * 5 // len(whole)).tolist())
+    return list((np.argsort(order) % 5).tolist())
 
 
 STABLE: list[Place] = [parts_of, shards_of, shard_numbers_of, kept_of]

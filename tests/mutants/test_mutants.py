@@ -16,7 +16,7 @@ from tests.mutants.patches import ROOT, Edit, PatchError, patched_sources
 from tests.mutants.trials import Outcome, judge
 
 FAULTS = all_faults()
-TRIALS = 4
+TRIALS = 2
 
 
 def test_there_are_many_and_each_says_what_it_stands_for() -> None:

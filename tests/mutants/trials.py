@@ -6,6 +6,7 @@ a trial costs its test and little more.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -36,6 +37,13 @@ _HEAVY = (
     "pyarrow.parquet",
     "PIL.Image",
     "sklearn.datasets",
+    "safetensors.torch",
+    "typer",
+    "rich.progress",
+    "jinja2",
+    "xml.etree.ElementTree",
+    "tomllib",
+    "pdb",
 )
 
 
@@ -75,6 +83,7 @@ def preload() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
     for name in _HEAVY:
         importlib.import_module(name)
+    gc.freeze()  # what children never collect, they need not copy
     ours = [m for m in sys.modules if m.partition(".")[0] == "understudy"]
     if ours:
         raise PatchError(f"{ours[0]} is imported already: run trials in a fresh process")
@@ -158,7 +167,8 @@ def _tested(test: str, edits: Sequence[Edit], folder: Path) -> tuple[str, str]:
     except PatchError as error:
         return "broke", f"the patch does not apply: {error}"
     notes = _Notes()
-    words = [test, "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly"]
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # half of what a trial would take
+    words = [test, "-q", "-x", "-p", "no:cacheprovider", "-p", "no:faulthandler"]
     pytest.main([*words, f"--basetemp={folder / 'base'}"], plugins=[notes])
     return notes.result()
 

@@ -65,21 +65,28 @@ def kill_at_random_moments(folder: Path, whole: float, chance: random.Random) ->
     """Start the suite again and again; the runner and a worker are killed in turn."""
     told: list[str] = []
     for number in range(MOMENTS):
-        runner = _start(folder)
-        after = chance.uniform(2.0, max(4.0, whole / (MOMENTS / 2)))
-        time.sleep(after)
-        workers = _children(runner.pid)
-        victim = runner.pid if number % 2 == 0 or not workers else chance.choice(workers)
-        if runner.poll() is None:
-            os.kill(victim, signal.SIGKILL)
-        told.append(f"{'runner' if victim == runner.pid else 'worker'} after {after:.1f} s")
-        if victim != runner.pid:
-            time.sleep(2.0)
-            runner.send_signal(signal.SIGINT)
-        runner.wait()
+        after = chance.uniform(4.0, 4.0 + whole / MOMENTS)
+        told.append(f"{_kill_once(folder, after, number, chance)} after {after:.1f} s")
     if _start(folder).wait():
         raise SystemExit("the suite did not end well after it was killed")
     return told
+
+
+def _kill_once(folder: Path, after: float, number: int, chance: random.Random) -> str:
+    runner = _start(folder)
+    time.sleep(after)
+    workers = _children(runner.pid)
+    if runner.poll() is not None or not workers:
+        raise SystemExit("the suite ended before the last moment; nothing was left to kill")
+    if number % 2 == 0:
+        runner.kill()
+        runner.wait()
+        return "runner"
+    os.kill(chance.choice(workers), signal.SIGKILL)
+    time.sleep(1.0)
+    runner.send_signal(signal.SIGINT)
+    runner.wait()
+    return "worker"
 
 
 def _start(folder: Path) -> subprocess.Popen[bytes]:

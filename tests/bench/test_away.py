@@ -10,7 +10,9 @@ import subprocess
 import sys
 import tarfile
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,12 +23,14 @@ from understudy.bench.cell import Cell
 from understudy.bench.collecting import collect
 from understudy.bench.job import FitJob, read_records, write_records
 from understudy.bench.packing import Moved, pack, packed_facts, read_packed
+from understudy.bench.provenance import Provenance
 from understudy.bench.workspace import State, Workspace
 from understudy.data.load import load
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.ledger import read_ledger
 from understudy.progress import Silent
 from understudy.run.fit import fit, noise_of
+from understudy.run.folder import RunFolder
 from understudy.run.prepare import open_book, prepare
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +48,12 @@ def states(place: Workplace, *cells: Cell) -> list[State]:
     return [s.state for s in Workspace(place / "bench").survey(cells)]
 
 
+def test_a_job_with_nothing_fitted_says_so(workplace: Workplace) -> None:
+    packed(workplace, cell(workplace))
+    said = workplace.run("bench", "collect", "job").succeeded().out
+    assert said == "nothing is fitted there yet: nothing was taken.\n"
+
+
 def test_there_and_back(workplace: Workplace, capsys: pytest.CaptureFixture[str]) -> None:
     mine = cell(workplace)
     assert [m.done for m in packed(workplace, mine)] == [True]
@@ -56,6 +66,7 @@ def test_there_and_back(workplace: Workplace, capsys: pytest.CaptureFixture[str]
     job, result = str(workplace / "job"), str(workplace / "out/result.tar")
     assert away.main([job, "--phases", "fit,sample", "--result", result]) == away.OK
     assert ": done" in capsys.readouterr().out
+    assert Path(result).stat().st_mode & 0o777 == 0o600, "it holds losses and batch sizes"
     assert [m.done for m in collected(workplace, "out/result.tar")] == [True]
     assert [m.words for m in collected(workplace, "out/result.tar")] == ["is here already"]
     assert states(workplace, mine) == [State.FITTED]
@@ -94,6 +105,69 @@ def test_a_plan_that_was_fitted_twice_is_refused(workplace: Workplace) -> None:
     assert kept.read_bytes() == before
 
 
+def test_packing_that_was_cut_short_goes_on_in_its_folder_only(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job may lie there already: a second one elsewhere would be its plan twice."""
+    mine, workspace = cell(workplace), Workspace(workplace / "bench")
+    write = RunFolder.write_json
+
+    def dies(self: RunFolder, name: str, value: Any) -> None:
+        if name == "packed.json" and value["is_away"]:
+            raise KeyboardInterrupt
+        write(self, name, value)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "write_json", dies)
+        with pytest.raises(KeyboardInterrupt):
+            packed(workplace, mine)
+    with pytest.raises(UserError, match="its plan is single-use; go on there"):
+        pack([mine], workspace, workplace / "other", workplace.home, Silent())
+    assert not list((workplace / "other").rglob("job.json"))
+    assert [m.done for m in packed(workplace, mine)] == [True]
+
+
+def test_a_cell_is_packed_by_how_it_stands_once_it_is_locked(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two packings at once, to two folders: the second finds that the first was there."""
+    mine, workspace = cell(workplace), Workspace(workplace / "bench")
+    early = workspace.survey([mine])
+    packed(workplace, mine)
+    monkeypatch.setattr(Workspace, "survey", lambda *_: early)
+    moved = pack([mine], workspace, workplace / "other", workplace.home, Silent())
+    assert [m.words for m in moved] == ["is away here, so it stays"]
+    assert not list((workplace / "other").rglob("job.json"))
+    with early[0].folder.locked():
+        moved = pack([mine], workspace, workplace / "other", workplace.home, Silent())
+    assert [m.words for m in moved] == ["is worked on here, so it stays"]
+
+
+def test_a_copy_of_the_workspace_takes_no_second_fit(workplace: Workplace) -> None:
+    packed(workplace, cell(workplace))
+    shutil.copytree(workplace / "job", workplace / "job2")
+    shutil.copytree(workplace / "bench", workplace / "bench2")
+    for name in ("job", "job2"):
+        assert away.main([str(workplace / name)]) == away.OK
+    assert collected(workplace, "job")[0].done
+    with pytest.raises(PrivacyError, match="a plan is single-use"):
+        collect(workplace / "job2", Workspace(workplace / "bench2"), workplace.home)
+    assert not list(workplace.folder.glob("bench2/cells/*/run/ledger.jsonl"))
+    with pytest.raises(UserError, match="does not know the run"):
+        collect(workplace / "job", Workspace(workplace / "bench"), workplace / "another home")
+
+
+def test_half_a_result_does_not_bind_the_plan(workplace: Workplace) -> None:
+    packed(workplace, cell(workplace))
+    assert away.main([str(workplace / "job")]) == away.OK
+    (run,) = workplace.folder.glob("job/cells/*/run")
+    (run / "synthesizer").rename(run / "elsewhere")
+    with pytest.raises(UserError, match="holds no synthesizer"):
+        collected(workplace)
+    (run / "elsewhere").rename(run / "synthesizer")
+    assert collected(workplace)[0].done
+
+
 def test_another_plan_an_open_ledger_and_an_edited_one_are_refused(workplace: Workplace) -> None:
     packed(workplace, cell(workplace))
     assert away.main([str(workplace / "job")]) == away.OK
@@ -128,12 +202,14 @@ def test_what_is_not_finished_stays_away(workplace: Workplace) -> None:
     assert away.main([str(workplace / "nothing")]) == 2
 
 
+@pytest.mark.parametrize("whose", ["code", "package"])
 def test_other_code_than_was_packed_is_refused(
-    workplace: Workplace, capsys: pytest.CaptureFixture[str]
+    workplace: Workplace, capsys: pytest.CaptureFixture[str], whose: str
 ) -> None:
+    """The method's, and this package's: the door and the noise lie there."""
     packed(workplace, cell(workplace))
     (path,) = workplace.folder.glob("job/cells/*/job.json")
-    path.write_text(path.read_text().replace(FitJob.read(path.parent).code, "0" * 64))
+    path.write_text(path.read_text().replace(getattr(FitJob.read(path.parent), whose), "0" * 64))
     assert away.main([str(workplace / "job")]) == away.FAILED
     assert "is not that for which" in capsys.readouterr().out
 
@@ -222,3 +298,17 @@ def test_killed_on_a_bare_machine_it_goes_on_from_its_journal(workplace: Workpla
     outcome, _, _ = run_all(workplace, mine)
     assert outcome.ok
     check_whole(workplace, cells=1)
+
+
+def test_the_same_files_are_the_packed_commit_and_other_files_are_not(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy often lies in a repository that says something else, or in none."""
+    packed(workplace, cell(workplace))
+    (folder,) = (workplace / "job" / "cells").iterdir()
+    job = replace(FitJob.read(folder), commit="f" * 40, dirty=False)
+    elsewhere = Provenance("e" * 40, True, {}, {})
+    monkeypatch.setattr(away.Provenance, "read", staticmethod(lambda: elsewhere))
+    found = away._provenance(job)
+    assert (found.commit, found.dirty) == ("f" * 40, False)
+    assert away._provenance(replace(job, package="another")) == elsewhere

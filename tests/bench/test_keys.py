@@ -115,3 +115,14 @@ def test_a_protocol_counts_by_its_content_not_by_its_file(tmp_path: Path) -> Non
     assert keys("b") == first
     assert differing(first, keys("c", seeds=2)) == EVALUATE
     assert differing(first, keys("d", stamp="another stamp")) == EVALUATE
+
+
+def test_a_raised_version_redoes_what_rests_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = Cell("dp-merf", "digits", 1.0)
+    first = phase_keys(cell, data=None)
+    monkeypatch.setattr("understudy.bench.keys.EVALUATE_VERSION", 2)
+    measured_anew = phase_keys(cell, data=None)
+    assert (measured_anew.fit, measured_anew.sample) == (first.fit, first.sample)
+    assert measured_anew.evaluate != first.evaluate
+    monkeypatch.setattr("understudy.bench.keys.FIT_VERSION", 2)
+    assert phase_keys(cell, data=None).fit != first.fit

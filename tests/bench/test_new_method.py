@@ -95,7 +95,7 @@ def test_another_file_may_be_named(workplace: Workplace) -> None:
     assert get_method(target).info.name == "blur-it"
 
 
-@pytest.mark.parametrize("name", ["Blur", "blur_it", "3d", "-x", "blur it", ""])
+@pytest.mark.parametrize("name", ["Blur", "blur_it", "3d", "-x", "blur it", "", "none"])
 def test_a_name_that_cannot_be_one_is_refused(workplace: Workplace, name: str) -> None:
     workplace.run("bench", "new-method", "--", name).refused("like my-method")
     assert workplace.tree() == set()

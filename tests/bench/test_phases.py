@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 import yaml
 
+from tests import drawing
 from tests.bench.rig import LIMIT, cell, check_whole, run_all
 from tests.workplace import Workplace
 from understudy.bench.cell_folder import PHASES
 from understudy.bench.store import read_store
 from understudy.bench.workspace import State, Workspace
+from understudy.errors import UserError
 from understudy.evaluate.protocol import load_protocol
+from understudy.evaluate.utility import Gen2RealAccuracy
 from understudy.privacy.ledger import read_ledger
 from understudy.release.claim import Claim
 from understudy.release.gate import run_refusals
@@ -122,3 +125,26 @@ def test_evidence_that_was_deleted_is_written_again_from_the_run(workplace: Work
 def test_the_store_trusts_what_was_written(done: Workplace) -> None:
     store = read_store(done / "bench/evidence")
     assert [file.trusted for file in store.of_kind("run")] == [True]
+
+
+@pytest.mark.parametrize("dataset", ["photos", "digits"])
+def test_why_a_metric_failed_is_told_of_public_data_only(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch, dataset: str
+) -> None:
+    """The words of an error may name what was in the data."""
+
+    def fails(*_: object) -> None:
+        raise UserError("the image of Ann Other is torn")
+
+    monkeypatch.setattr(Gen2RealAccuracy, "measure", fails)
+    drawing.class_folder(workplace / "photos")
+    private = dataset == "photos"
+    source, limit = (str(workplace / dataset), None) if private else (dataset, LIMIT)
+    outcome, _, _ = run_all(workplace, cell(workplace, dataset=source, limit=limit))
+    assert outcome.ok
+    (found,) = evidence(workplace)
+    (row,) = found["metrics"]["rows"]
+    assert (row["status"], row["value"]) == ("failed", None)
+    assert ("Ann Other" in json.dumps(found)) == (not private)
+    (kept,) = workplace.folder.glob("bench/cells/*/evaluated/*/metrics.json")
+    assert "Ann Other" in kept.read_text()

@@ -11,7 +11,8 @@ import pytest
 from tests import drawing
 from tests.bench.rig import cell, run_all
 from tests.workplace import Workplace
-from understudy.bench.keys import Keys
+from understudy.bench.cell import Cell
+from understudy.bench.keys import Keys, phase_keys
 from understudy.bench.source_version import FILE, Source, SourceVersions, public_hash
 from understudy.bench.workspace import State, Workspace
 from understudy.data.catalog import catalog
@@ -78,6 +79,28 @@ def test_words_say_nothing_of_the_data(tmp_path: Path, photos: Path) -> None:
 def test_the_stamp_is_the_owners(tmp_path: Path, photos: Path) -> None:
     word(tmp_path / "work", photos)
     assert (tmp_path / "work" / FILE).stat().st_mode & 0o777 == 0o600
+
+
+def test_public_data_without_published_digests_is_known_by_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else results on other files would count as done."""
+    monkeypatch.setenv("UNDERSTUDY_DATA", str(tmp_path))
+    assert SourceVersions(tmp_path / "work").of("bloodmnist") == Source(True)
+    (tmp_path / "bloodmnist").mkdir()
+    (tmp_path / "bloodmnist/bloodmnist.npz").write_bytes(b"one")
+    first = SourceVersions(tmp_path / "work").of("bloodmnist")
+    assert first.public
+    assert first.word is None
+    assert first.hash is not None
+    assert SourceVersions(tmp_path / "elsewhere").of("bloodmnist") == first
+    (tmp_path / "bloodmnist/bloodmnist.npz").write_bytes(b"another")
+    assert SourceVersions(tmp_path / "work").of("bloodmnist").hash != first.hash
+    assert phase_keys(Cell("dp-merf", "bloodmnist", 1.0), data=first.hash)
+    monkeypatch.delenv("UNDERSTUDY_DATA")
+    monkeypatch.chdir(tmp_path)
+    beside = SourceVersions(tmp_path / "work").of("bloodmnist")
+    assert beside == Source(True), "a folder of that name beside us is not read"
 
 
 def test_what_is_not_there_has_no_word(tmp_path: Path) -> None:

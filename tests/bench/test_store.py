@@ -47,6 +47,35 @@ def test_an_edited_file_is_not(folder: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ('"value": 0.8', '"value": 1e400', "1e400 is too large a number"),
+        ('"variant": "', '"variant": "\\ud800', "surrogates not allowed"),
+        ('"seed": 0', f'"seed": {2**63}', "config.seed must be at most"),
+    ],
+)
+def test_an_edit_that_no_table_can_hold_spoils_that_file_only(
+    folder: Path, old: str, new: str, why: str
+) -> None:
+    path = first(folder)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    store = read_store(folder)
+    assert verdicts(store) == ["unreadable", "trusted", "trusted"]
+    assert why in store.warnings()[0]
+    assert run_tables(store.of_kind("run")).runs.num_rows == 2
+
+
+def test_a_lost_index_does_not_list_every_file(tmp_path: Path) -> None:
+    write_all_evidence(tmp_path, [run_evidence(seed=seed) for seed in range(22)])
+    (tmp_path / "index.jsonl").unlink()
+    warnings = read_store(tmp_path).warnings()
+    assert len(warnings) == 21
+    assert warnings[-1] == "untrusted: 2 more"
+
+
 def test_nor_one_that_was_edited_and_sealed_anew(folder: Path) -> None:
     path = first(folder)
     content = json.loads(path.read_text())

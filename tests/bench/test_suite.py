@@ -122,6 +122,14 @@ def test_a_number_is_read_as_people_write_it(desk: Desk, written: str, value: fl
     assert cell.delta == value
 
 
+def test_a_large_seed_is_kept_to_its_last_digit(desk: Desk) -> None:
+    seeds = (2**53, 2**53 + 1, 2**63 - 1)
+    suite = desk.load(SMALL.replace("epsilon: 1", f"epsilon: 1, seed: {list(seeds)}"))
+    assert tuple(cell.seed for cell in suite.cells) == seeds
+    with pytest.raises(UserError, match="--limit must be at most 9223372036854775807"):
+        load_suite("smoke", limit=2**63)
+
+
 def test_overrides_change_some_runs_and_later_ones_win(desk: Desk) -> None:
     cells = desk.load(
         """
@@ -250,6 +258,7 @@ WRONG_VALUES = {
     "epsilon: 0": ("epsilon must be above 0",),
     "epsilon: {a: 1}": ("epsilon must be a number", "values by name"),
     "epsilon: []": ("epsilon is an empty list",),
+    "seed: 9223372036854775808": ("seed must be at most 9223372036854775807",),
     "epsilon: [[1]]": ("epsilon must be a number", "a list"),
     "delta: 1.5": ("delta must be above 0 and below 1",),
     "seed: 1.5": ("seed must be a whole number of at least 0",),

@@ -9,9 +9,10 @@ import pytest
 
 from tests.bench.samples import failed_run, metric_row, metrics, run_evidence
 from understudy.bench.columns import Wanted
-from understudy.bench.evidence import write_all_evidence
+from understudy.bench.evidence import write_all_evidence, write_run_evidence
 from understudy.bench.figures import our_figures
 from understudy.bench.seal import sealed_bytes
+from understudy.bench.shareable import dataset_name
 from understudy.bench.store import read_store
 from understudy.bench.table import Table, build_table
 from understudy.bench.table_text import text_table
@@ -148,7 +149,16 @@ def test_of_two_runs_of_one_cell_the_later_counts(tmp_path: Path) -> None:
     write_all_evidence(tmp_path, runs)
     table = table_of(tmp_path)
     assert "60.0 ±1.0 (1)" in text_table(table)
-    assert "1 runs are left out for later runs of the same cell" in table.notes
+    assert "1 runs are left out for later runs of the same cell or data" in table.notes
+
+
+def test_runs_on_other_contents_of_a_dataset_are_not_averaged(tmp_path: Path) -> None:
+    runs = [
+        run_evidence(seed=seed, rows=[accuracy(v)], data_hash=content * 64)
+        for seed, v, content in ((0, 0.9, "a"), (1, 0.6, "b"))
+    ]
+    write_all_evidence(tmp_path, runs)
+    assert "60.0 ±1.0 (1)" in text_table(table_of(tmp_path))
 
 
 def test_configurations_of_one_method_are_told_apart(tmp_path: Path) -> None:
@@ -210,3 +220,21 @@ def test_a_choice_that_nothing_answers_to_is_refused(tmp_path: Path) -> None:
         UserError, match="--dataset 'mnits': no figure has it here; did you mean mnist"
     ):
         build_table(read_store(tmp_path), Wanted(datasets=("mnits",)), published=False)
+
+
+def test_a_table_says_whose_figures_it_holds(tmp_path: Path) -> None:
+    """Before somebody publishes it: no noise protects what is measured on an owner's data."""
+    write_run_evidence(tmp_path, run_evidence())
+    told = "for the owner alone, measured on data not declared public: photos"
+    assert told not in build_table(read_store(tmp_path), published=False).notes
+    write_run_evidence(tmp_path, run_evidence(dataset="photos", public=False))
+    assert told in build_table(read_store(tmp_path), published=False).notes
+    public = build_table(read_store(tmp_path), Wanted(datasets=("mnist",)), published=False)
+    assert told not in public.notes
+
+
+def test_an_owners_folder_never_stands_among_a_public_datasets_figures() -> None:
+    place = "/" + "srv/scans/"
+    assert dataset_name(f"{place}mnist") == "own mnist"
+    assert dataset_name(f"{place}ward-7") == "ward-7"
+    assert dataset_name("mnist") == "mnist"

@@ -12,7 +12,7 @@ import pytest
 from tests.bench.samples import MACHINE, failed_run, metric_row, run_evidence
 from understudy.bench.evidence import write_all_evidence, write_measurement
 from understudy.bench.store import Store, read_store
-from understudy.bench.views import answer_csv, answer_json, answer_text, ask
+from understudy.bench.views import VIEWS, answer_csv, answer_json, answer_text, ask
 from understudy.errors import UserError
 
 
@@ -57,6 +57,10 @@ def test_each_view_answers(store: Store) -> None:
     assert rows(store, query) == [("trusted", "ok", "standard")]
 
 
+def test_every_view_is_shown(store: Store) -> None:
+    assert {name for (name,) in rows(store, "SHOW TABLES")} >= set(VIEWS)
+
+
 def test_untrusted_files_say_so_and_can_be_left_out(store: Store) -> None:
     path = min(store.folder.glob("*dp-gan*seed0*.json"))
     path.write_text(path.read_text().replace('"value": 0.7', '"value": 0.9'))
@@ -78,7 +82,8 @@ def test_untrusted_files_say_so_and_can_be_left_out(store: Store) -> None:
         ("SET enable_external_access = true", "must be one SELECT"),
         ("SELECT * FROM read_csv('pyproject.toml')", "disabled"),
         ("SELECT * FROM read_text('pyproject.toml')", "disabled"),
-        ("SELECT * FROM store", "does not exist"),
+        ("SELECT * FROM store", "does not exist; the views are runs, metrics, .* and published"),
+        ("SELECT metrik FROM metrics", 'Referenced column "metrik".*; DESCRIBE .* lists'),
     ],
 )
 def test_a_wrong_question_gets_one_sentence(store: Store, query: str, message: str) -> None:

@@ -32,6 +32,8 @@ def test_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert out.read_text().startswith(r"\begin{table}")
     assert run(words) == 2
     assert "table.tex exists already" in capsys.readouterr().err
+    assert run([*words[:-1], str(folder.parent / "no" / "table.tex")]) == 2
+    assert "there is no folder" in capsys.readouterr().err
     assert run(["bench", "table", "--evidence", str(folder), "--format", "latx"]) == 2
     assert "did you mean latex?" in capsys.readouterr().err
     assert run(["bench", "table", "--evidence", str(folder / "no")]) == 2

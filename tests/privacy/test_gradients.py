@@ -291,6 +291,37 @@ def test_changed_weights_frozen_or_not_and_buffers_are_followed(backend: str) ->
     assert torch.allclose(moved, fresh.clipped_sum(loss, {}, np.arange(6)).total, atol=1e-6)
 
 
+class Faded(nn.Module):
+    """Two knobs that are neither parameters nor buffers, and a note of what went through."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(16, 3)
+        self.alpha, self.shift, self.last = 0.5, torch.zeros(3), torch.zeros(3)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        scores = self.alpha * self.linear(images.flatten(1)) + self.shift
+        self.last.copy_(scores.detach().sum(dim=0))
+        return scores if self.training else 2.0 * scores
+
+
+@pytest.mark.parametrize("backend", ["expanded", "opacus"])
+def test_knobs_that_a_method_turns_between_steps_are_followed(backend: str) -> None:
+    torch.manual_seed(0)
+    data, model = records(6), Faded()
+    case = Case(lambda: [model], classify)
+    engine = engine_of(case, backend, data)
+    engine.prepare(classify, {})
+    model.alpha, model.shift = 1.5, torch.tensor([3.0, 0.0, -3.0])
+    model.train(backend == "opacus")
+    seen = recording(engine)
+    model.last = torch.zeros(3)
+    found = engine.clipped_sum(classify, {}, np.arange(6))
+    assert not model.last.any(), "what a forward pass writes does not stay in the model"
+    expected = one_by_one(case, engine, seen, list(range(6)))
+    assert torch.allclose(found.total, expected, atol=1e-6)
+
+
 def test_an_engine_serves_only_the_parameters_it_was_made_for() -> None:
     engine = engine_of(CASES["mlp"], "vmap", records(6))
     model = engine.models[0]
@@ -381,6 +412,50 @@ def test_a_loss_that_mixes_records_is_refused(backend: str) -> None:
     engine = engine_of(CASES["mlp"], backend, records(6))
     with pytest.raises(PrivacyError, match="mixes the records"):
         engine.prepare(mean_loss, {})
+
+
+class Hidden(nn.Module):
+    """Mixes the batch inside a branch that begins at zero, before a head that does."""
+
+    def __init__(self, mixes: bool) -> None:
+        super().__init__()
+        self.into, self.branch, self.out = nn.Linear(16, 6), nn.Linear(6, 6), nn.Linear(6, 3)
+        self.mixes = mixes
+        for layer in (self.branch, self.out):
+            nn.init.zeros_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        x = self.into(images.flatten(1))
+        inner = torch.tanh(x)
+        if self.mixes:
+            inner = inner - inner.mean(dim=0)
+        return self.out(x + self.branch(inner))
+
+
+@pytest.mark.parametrize("backend", ["auto", *BACKENDS])
+def test_mixing_behind_layers_that_begin_at_zero_is_refused(backend: str) -> None:
+    """It shows nowhere before training: neither in values nor in gradients."""
+    torch.manual_seed(0)
+    sound = engine_of(Case(lambda: [Hidden(mixes=False)], classify), backend, records(6))
+    sound.prepare(classify, {})
+    assert not sound.models[0].out.weight.any(), "the check leaves parameters as they were"
+    engine = engine_of(Case(lambda: [Hidden(mixes=True)], classify), backend, records(6))
+    with pytest.raises(PrivacyError, match="mixes the records"):
+        engine.prepare(classify, {})
+
+
+@pytest.mark.parametrize("backend", ["expanded", "opacus"])
+def test_a_loss_that_sorts_its_rows_is_not_given_to_a_backend_that_tells_rows_by_place(
+    backend: str,
+) -> None:
+    def sorting(models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> torch.Tensor:
+        order = batch.labels.argsort(stable=True)
+        scores = models[0](batch.features[order])[order.argsort()]
+        return nn.functional.cross_entropy(scores, batch.labels, reduction="none")
+
+    with pytest.raises(PrivacyError, match="record by record"):
+        engine_of(CASES["mlp"], backend, records(6)).prepare(sorting, {})
 
 
 @pytest.mark.parametrize("backend", ["auto", *BACKENDS])

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from tests.privacy.rig import mlp, records
+from understudy.data.records import Records
+from understudy.data.schema import Attribute, Schema
 from understudy.errors import PrivacyError
 from understudy.privacy.batch import TRIAL_ROWS, Batch, random_batch
-from understudy.privacy.rowwise import check_loss, check_rows, refuse_mixing_layers
+from understudy.privacy.rowwise import awakened, check_loss, check_rows, refuse_mixing_layers
 
 CPU = torch.device("cpu")
 
@@ -162,3 +165,27 @@ def test_random_rows_have_the_form_of_the_records_and_nothing_of_them(
     assert batches[0].features.shape == (rows, 1, 4, 4)
     assert batches[0].labels.shape == ((rows, 3) if soft else (rows,))
     assert torch.equal(batches[0].labels[0], batches[0].labels[1])
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10])
+@pytest.mark.parametrize("size", [4, 8, 32])
+def test_random_rows_do_not_come_in_the_order_of_their_classes(classes: int, size: int) -> None:
+    """Else a callback that sorts by class would leave them where they are, and pass."""
+    schema = Schema((Attribute("label", tuple("abcdefghij"[:classes])),), label="label")
+    like = Records(np.zeros((1, 3, size, size), np.uint8), {"label": np.zeros(1, int)}, schema)
+    labels = random_batch(like, TRIAL_ROWS, CPU).labels
+    assert not torch.equal(labels, labels.sort().values)
+    assert not torch.equal(labels, labels.sort(descending=True).values)
+
+
+def test_parameters_that_sleep_are_awake_for_a_while_only() -> None:
+    layer = nn.Linear(4, 3)
+    for dull in (0.0, 1e-9):
+        asleep, lively = nn.Parameter(torch.full((3, 4), dull)), layer.weight.detach().clone()
+        with awakened([asleep, layer.weight, nn.Parameter(torch.zeros(0))]):
+            assert 0.05 < float(asleep.detach().std()) < 1.5
+            assert torch.equal(layer.weight, lively), "this one shows enough as it is"
+        assert torch.equal(asleep, torch.full((3, 4), dull)), "to the bit"
+    with pytest.raises(KeyError), awakened([asleep]):
+        raise KeyError
+    assert torch.equal(asleep, torch.full((3, 4), dull)), "after an error too"

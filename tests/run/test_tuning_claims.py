@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests import drawing
 from tests.workplace import SMALL_MERF, Workplace
+from understudy.evaluate.protocol import load_protocol
 from understudy.methods.config import ResolvedConfig
 from understudy.methods.presets import Preset, Presets
-from understudy.release.claim import Tuning
+from understudy.release.claim import ON_TEST_DATA, Tuning
 from understudy.run import claiming, synthesize
 from understudy.run.config import RunConfig
 from understudy.run.tuning import tuning_of
@@ -150,3 +153,15 @@ def test_a_preset_tuned_elsewhere_is_covered(dataset: str | None) -> None:
     assert found.by.endswith("as far as this account book shows")
     assert not claimed(dataset, earlier=1).covered
     assert claimed(dataset, earlier=1, selected_by="nothing").covered
+
+
+def test_a_protocol_file_that_chooses_on_test_data_is_test_data_too(tmp_path: Path) -> None:
+    """A copy of a shipped protocol under a name of the owner's own."""
+    for name, expected in (("dpimagebench-test-selected", ON_TEST_DATA), ("standard", None)):
+        path = tmp_path / f"{name}-of-mine.yaml"
+        content = {k: v for k, v in load_protocol(name).to_json().items() if k != "name"}
+        path.write_text(yaml.safe_dump(content))
+        found = claimed(None, selected_among=("a", "b"), selected_by=str(path))
+        assert found.by == (expected or str(path))
+    missing = claimed(None, selected_among=("a", "b"), selected_by="votes.yaml")
+    assert missing.by == "votes.yaml", "any words may be stated"

@@ -26,7 +26,7 @@ from typing import cast
 from understudy.bench.code_digest import code_digest
 from understudy.bench.job import FitJob, package_digest, read_records
 from understudy.bench.measuring import measured
-from understudy.bench.provenance import UNKNOWN, Provenance
+from understudy.bench.provenance import Provenance
 from understudy.data.schema import Schema
 from understudy.errors import UserError
 from understudy.methods.config import build_config
@@ -116,10 +116,10 @@ def fitting_of(job: FitJob, job_path: Path, device: str) -> Fitting:
     """The method and its records; refuses code that is not what the plan was made for."""
     module, _, name = job.method.partition(":")
     method = cast(Method, getattr(importlib.import_module(module), name)())
-    if code_digest(method) != job.code:
+    if code_digest(method) != job.code or package_digest() != job.package:
         raise UserError(
-            f"the code of {job.method} is not that for which {job.title} was packed; bring the "
-            "same version here, or pack it again."
+            f"the code of {job.method} or of this package is not that for which {job.title} was "
+            "packed; bring the same files here."
         )
     schema = Schema.from_json(job.schema)
     parts = {name: read_records(job_path / file, schema) for name, file in job.records.items()}
@@ -138,11 +138,13 @@ def fitting_of(job: FitJob, job_path: Path, device: str) -> Fitting:
 
 
 def write_result(job: Path, target: Path) -> None:
-    """One archive of what is finished, to be copied home."""
+    """One archive of what is finished, to be copied home; only its owner may read it."""
     new = target.with_name(f".{target.name}.new")
     target.parent.mkdir(parents=True, exist_ok=True)
     left = 0
-    with tarfile.open(new, "w") as archive:
+    new.unlink(missing_ok=True)
+    handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as file, tarfile.open(fileobj=file, mode="w") as archive:
         for folder in job_folders(job):
             if not (folder / "run" / "fit.json").exists():
                 left += 1
@@ -204,9 +206,10 @@ def _alarm(seconds: float | None) -> Iterator[None]:
 
 
 def _provenance(job: FitJob) -> Provenance:
-    """Of this machine; a copy without git is the commit that its files are equal to."""
+    """Of this machine. A copy whose files are those that were packed is that commit, whatever a
+    repository around it says."""
     here = Provenance.read()
-    if here.commit == UNKNOWN and package_digest() == job.package:
+    if package_digest() == job.package:
         return replace(here, commit=job.commit, dirty=job.dirty)
     return here
 

@@ -16,14 +16,14 @@ from pathlib import Path
 
 from understudy.bench.away import COMPACT
 from understudy.bench.cell_folder import AWAY_RECORD, PACKED, CellFolder
-from understudy.bench.packing import Moved, read_packed
+from understudy.bench.packing import Moved, packed_facts, read_packed
 from understudy.bench.workspace import Workspace
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.ledger import ledger_plan, read_ledger
 from understudy.privacy.state import sync_folder, write_durably
 from understudy.run.config import read_config
 from understudy.run.folder import RunFolder
-from understudy.run.prepare import require_own_book
+from understudy.run.prepare import open_book
 
 COLLECTED = "collected.json"
 """In a run folder: which fit of its plan came home."""
@@ -53,11 +53,12 @@ def _collect_one(result: RunFolder, known: dict[str, CellFolder], home: Path | N
     folder = known[ident]
     with folder.locked():
         head = _check_ledger(result, folder, title)
+        _check_whole(result, folder, title)
+        _check_book(folder, home)
         _bind(result, folder, head, title)
         if _has_fit(folder):
             return Moved(title, False, "is here already")
         _install(result, folder)
-        require_own_book(read_config(folder.run.path), folder.run, home)
         _finish(result, folder)
     return Moved(title, True, f"ledger {head[:16]}")
 
@@ -71,6 +72,26 @@ def _check_ledger(result: RunFolder, folder: CellFolder, title: str) -> str:
     if entries[-1].kind != "close":
         raise PrivacyError(f"the ledger of {title} is not closed: its fit is not finished.")
     return entries[-1].hash
+
+
+def _check_whole(result: RunFolder, folder: CellFolder, title: str) -> None:
+    """Before the plan is bound to this fit: another fit of it could never come home."""
+    if not result.synthesizer.is_dir():
+        raise UserError(f"{title} holds no synthesizer; copy the whole result here again.")
+    if result.read_json("fit.json").get("key") != read_packed(folder).keys.fit:
+        raise UserError(f"{title} was fitted for another key than was packed.")
+
+
+def _check_book(folder: CellFolder, home: Path | None) -> None:
+    """Only where the plan was packed: a copy of the workspace would take a second fit of it."""
+    plan, _ = folder.run.read_plan()
+    book = open_book(read_config(folder.run.path), home)
+    if all(run.run_id != plan.ident for run in book.runs()):
+        raise UserError(
+            f"the account book {book.path} does not know the run in {folder.run.path}; give the "
+            "book that it began with, by --home or UNDERSTUDY_HOME."
+        )
+    book.enter(plan.ident, plan, facts=packed_facts(folder, read_packed(folder).token))
 
 
 def _bind(result: RunFolder, folder: CellFolder, head: str, title: str) -> None:
@@ -111,11 +132,7 @@ def _install(result: RunFolder, folder: CellFolder) -> None:
 
 
 def _finish(result: RunFolder, folder: CellFolder) -> None:
-    keys = read_packed(folder).keys
-    record = result.read_json("fit.json")
-    if record.get("key") != keys.fit:
-        raise UserError(f"{result.path.name} was fitted for another key than was packed.")
-    folder.write_record("fit", keys, record)
+    folder.write_record("fit", read_packed(folder).keys, result.read_json("fit.json"))
 
 
 def _has_fit(folder: CellFolder) -> bool:

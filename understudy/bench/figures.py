@@ -20,6 +20,7 @@ from understudy.evaluate.intervals import Interval, student_half_width
 _RUN_COLUMNS = (
     *("run", "status", "reason", "limit", "method", "dataset", "epsilon", "seed", "suite"),
     *("protocol", "stamp", "protocol_digest", "configuration", "evaluate_key", "commit", "trust"),
+    *("audience", "data_hash"),
 )
 _WORDS = ("metric", "variant")
 _NUMBERS = ("value", "low", "high", "reference", "chance")
@@ -115,11 +116,14 @@ class FailedRun:
 
 @dataclass(frozen=True)
 class OurFigures:
-    """superseded: how many finished runs were left out for a later one of the same cell."""
+    """superseded: how many finished runs were left out for a later one of the same cell.
+    owners: the datasets that are not declared public: what is measured on them is the owner's.
+    """
 
     figures: tuple[OurFigure, ...]
     failed: tuple[FailedRun, ...]
     superseded: int
+    owners: tuple[str, ...]
 
     def columns(self) -> tuple[Column, ...]:
         return tuple(dict.fromkeys(figure.column for figure in self.figures))
@@ -134,7 +138,8 @@ def our_figures(
 ) -> OurFigures:
     """The figures of a folder.
 
-    Of two runs of one configuration, seed and protocol the later counts, and a failure gives
+    Of two runs of one configuration, seed and protocol the later counts; runs on an earlier
+    content of a public dataset are left out once there is a later one; and a failure gives
     way to a run of the same key that ended well. `where` takes only runs whose columns have
     these values (a suite, a commit, a method).
     """
@@ -160,14 +165,18 @@ def _our_figures(
     tables = run_tables(store.of_kind("run", trusted_only=trusted_only))
     runs = [run for run in _runs(tables) if all(run[k] == v for k, v in where.items())]
     finished = [run for run in runs if run["status"] == "ok"]
+    data = {run["dataset"]: run["data_hash"] for run in finished}  # the last one's stands
     current = {
         (run["configuration"], run["seed"], run["protocol_digest"], run["trust"]): run
         for run in finished
+        if run["data_hash"] == data[run["dataset"]]
     }
+    shown = [run for run in runs if not wanted.datasets or run["dataset"] in wanted.datasets]
     return OurFigures(
         figures=_figures(tables, list(current.values()), wanted),
         failed=_failed(runs, {run["evaluate_key"] for run in finished}, wanted),
         superseded=len(finished) - len(current),
+        owners=tuple(sorted({run["dataset"] for run in shown if run["audience"] == "owner"})),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import keyword
 import re
 from importlib.resources import files
 from pathlib import Path
@@ -49,6 +50,11 @@ def _check_name(name: str) -> None:
         raise UserError(
             f"{name!r} cannot be a method's name; write lower-case words, digits and hyphens, "
             "beginning with a letter, like my-method."
+        )
+    if keyword.iskeyword(class_name(name)):
+        raise UserError(
+            f"{name!r} cannot be a method's name: Python has the word {class_name(name)}; "
+            "choose another, like my-method."
         )
     if name in method_names():
         raise UserError(f"there is a method {name!r} already; choose another name.")

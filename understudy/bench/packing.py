@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from understudy.bench.cell import Cell
-from understudy.bench.cell_folder import PACKED, CellFolder
+from understudy.bench.cell_folder import PACKED, BusyError, CellFolder
 from understudy.bench.code_digest import code_digest
 from understudy.bench.job import FILE, FitJob, package_digest, write_records
 from understudy.bench.keys import Keys
@@ -42,16 +42,20 @@ class Moved:
 
 @dataclass(frozen=True)
 class Packed:
-    """What a run folder says of a plan that left: `is_away` once its job was written whole."""
+    """What a run folder says of a plan that left: `is_away` once its job was written whole.
+
+    job: the folder that the job is written to, there and nowhere else.
+    """
 
     token: str
     keys: Keys
     is_away: bool
+    job: str
 
 
 def read_packed(folder: CellFolder) -> Packed:
     found = folder.run.read_json(PACKED)
-    return Packed(found["token"], Keys(**found["keys"]), found["is_away"])
+    return Packed(found["token"], Keys(**found["keys"]), found["is_away"], found.get("job", ""))
 
 
 def pack(
@@ -69,20 +73,36 @@ def pack(
         if standing.keys.fit in seen:
             continue  # the same fit, measured in another way
         seen.add(standing.keys.fit)
-        moved.append(_pack_one(standing, out, home, progress))
+        try:
+            with standing.folder.locked():
+                # Looked at again: others may have begun it while cells before it were packed.
+                now = workspace.looked_at(standing.cell, standing.keys, standing.source)
+                moved.append(_pack_one(now, out, home, progress))
+        except BusyError:
+            moved.append(Moved(standing.cell.title, False, "is worked on here, so it stays"))
     return moved
 
 
 def _pack_one(standing: Standing, out: Path, home: Path | None, progress: Progress) -> Moved:
+    """The caller holds the cell folder's lock."""
     cell, folder = standing.cell, standing.folder
-    with folder.locked():
-        half = standing.state is State.AWAY and not read_packed(folder).is_away
-        if standing.state is not State.WAITING and not half:
-            return Moved(cell.title, False, f"is {standing.state} here, so it stays")
-        prepared = prepare(cell.run_config(), home, progress)
-        folder.write_cell(cell_to_json(cell), standing.keys)
-        name = _send_away(prepared, standing, out, home)
-    return Moved(cell.title, True, name)
+    half = standing.state is State.AWAY and not read_packed(folder).is_away
+    if standing.state is not State.WAITING and not half:
+        return Moved(cell.title, False, f"is {standing.state} here, so it stays")
+    if half:
+        _check_same_job(read_packed(folder), out, cell.title)
+    prepared = prepare(cell.run_config(), home, progress)
+    folder.write_cell(cell_to_json(cell), standing.keys)
+    return Moved(cell.title, True, _send_away(prepared, standing, out, home))
+
+
+def _check_same_job(packed: Packed, out: Path, title: str) -> None:
+    """The job may lie there already: written to another folder too, its plan is in two."""
+    if packed.job and packed.job != str(out.resolve()):
+        raise UserError(
+            f"packing {title} was cut short in {packed.job}, and its plan is single-use; go on "
+            f"there with -o {packed.job}."
+        )
 
 
 def _send_away(prepared: Prepared, standing: Standing, out: Path, home: Path | None) -> str:
@@ -90,7 +110,7 @@ def _send_away(prepared: Prepared, standing: Standing, out: Path, home: Path | N
     folder, noise = standing.folder, noise_of(prepared.config)
     _check_importable(prepared)
     if not folder.run.path.exists():
-        fresh = Packed(secrets.token_hex(16), standing.keys, is_away=False)
+        fresh = Packed(secrets.token_hex(16), standing.keys, False, str(out.resolve()))
         plain = replace(prepared, config=replace(prepared.config, samples=None))
         begin(folder.run.path, plain, noise, lambda new: new.write_json(PACKED, asdict(fresh)))
     check_same_facts(folder.run, prepared, noise)

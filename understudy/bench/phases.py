@@ -154,14 +154,21 @@ def evidence_of(work: Work, failure: Failure | None) -> RunEvidence:
         data_hash=work.source.hash,
         phases={name: _phase_evidence(r) for name, r in done.items() if r is not None},
         claim=_claim(work.folder.sampled(work.keys)) if done["sample"] else None,
-        metrics=work.folder.evaluated(work.keys).read_json("metrics.json")
-        if failure is None
-        else None,
+        metrics=_metrics(work) if failure is None else None,
         suite=work.suite,
         status="ok" if failure is None else "failed",
         reason=reason,
         limit=work.cell.limit,
     )
+
+
+def _metrics(work: Work) -> dict[str, Any]:
+    """As measured. Of data that is not public, why a metric failed stays in the workspace."""
+    found = work.folder.evaluated(work.keys).read_json("metrics.json")
+    if not work.source.public:
+        told = "failed; the workspace says why"
+        found["rows"] = [{**r, "reason": r["reason"] and told} for r in found["rows"]]
+    return found
 
 
 def evidence_config(cell: Cell) -> dict[str, Any]:

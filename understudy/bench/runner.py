@@ -21,6 +21,7 @@ from understudy.bench.live import RowView, Show
 from understudy.bench.lookup import Lookup
 from understudy.bench.task import CellTask, read_progress, task_of
 from understudy.bench.workspace import Standing, State, Workspace
+from understudy.privacy.account_book import books_folder
 from understudy.progress import Silent
 
 MOST_DEATHS = 3
@@ -188,10 +189,17 @@ def run_suite(
     runner = Runner(workspace, executor, show, rows, todo)
     try:
         if todo:
+            _check_places(workspace, home)
             runner.run()
     finally:
         show.close([row.view() for row in rows])
     return Outcome(tuple(row.standing for row in rows))
+
+
+def _check_places(workspace: Workspace, home: Path | None) -> None:
+    """What cannot be written to is refused now, and not by every cell after its fit."""
+    workspace.evidence.mkdir(parents=True, exist_ok=True)
+    books_folder(home)
 
 
 def _is_open(standing: Standing, retry_failed: bool) -> bool:

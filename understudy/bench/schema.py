@@ -39,7 +39,16 @@ _TYPE_WORDS = {
 }
 _KNOWN = frozenset(
     {"$schema", "$defs", "$ref", "title", "type", "const", "enum", "pattern", "minLength"}
-    | {"minimum", "items", "minItems", "maxItems", "required", "properties", "additionalProperties"}
+    | {
+        "minimum",
+        "maximum",
+        "items",
+        "minItems",
+        "maxItems",
+        "required",
+        "properties",
+        "additionalProperties",
+    }
     | {"anyOf", "allOf", "if", "then", "else"}
 )
 
@@ -100,8 +109,14 @@ def _plain(
             return path, "must not be empty"
         if "pattern" in schema and not re.search(schema["pattern"], value):
             return path, f"must have the form {schema['pattern']}, not {_shown(value)}"
-    if "minimum" in schema and _TYPES["number"](value) and not value >= schema["minimum"]:
+    return _range(value, schema, path) if _TYPES["number"](value) else None
+
+
+def _range(value: Any, schema: Mapping[str, Any], path: str) -> Problem | None:
+    if "minimum" in schema and not value >= schema["minimum"]:
         return path, f"must be at least {schema['minimum']}, not {_shown(value)}"
+    if "maximum" in schema and not value <= schema["maximum"]:
+        return path, f"must be at most {schema['maximum']}, not {_shown(value)}"
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
+from understudy.data.catalog import catalog
 from understudy.release.leaks import machine_paths
 
 _PLACE = re.compile(r"(?<![\w/:.])(?:file:/+|~[\w.-]*/|[A-Za-z]:[\\/]|/)(?:[\w.+@-]+[\\/])*")
@@ -26,7 +27,15 @@ def hide_places(words: str) -> str:
 def dataset_name(source: str) -> str:
     """A dataset's name for evidence: a path is cut to its last part.
 
+    An owner's folder that is called as a public dataset is said to be the owner's: its
+    figures must not stand among those of the public one.
+
     >>> dataset_name("mnist"), dataset_name("/" + "data/photos"), dataset_name("hf:owner/name")
     ('mnist', 'photos', 'hf:owner/name')
+    >>> dataset_name("/" + "data/mnist")
+    'own mnist'
     """
-    return PurePath(source).name if machine_paths(source) else source
+    if not machine_paths(source):
+        return source
+    name = PurePath(source).name
+    return f"own {name}" if name in catalog() else name

@@ -58,17 +58,21 @@ class SourceVersions:
         """The present version of what `understudy.data.load` would read; looked at once."""
         if dataset not in self._found:
             entry = catalog().get(dataset)
-            if entry is not None and entry.public:
-                self._found[dataset] = Source(True, hash=public_hash(entry))
+            if entry is None or not entry.public:
+                found = Source(False, word=self._version(dataset)[1])
             else:
-                self._found[dataset] = Source(False, word=self._word(dataset))
+                found = Source(True, hash=public_hash(entry) or self._version(dataset)[0])
+            self._found[dataset] = found
         return self._found[dataset]
 
-    def _word(self, dataset: str) -> str | None:
-        """None for what is not there: the run will say so."""
+    def _version(self, dataset: str) -> tuple[str | None, str | None]:
+        """The content hash of its files, which is the owner's, and the random word for it.
+
+        Nothing for what is not there: the run will say so.
+        """
         place = _place(dataset)
         if place is None:
-            return None
+            return None, None
         with self._locked() as known:
             kept = known.setdefault(str(place), {"look": None, "words": {}})
             look = _look(place)
@@ -76,8 +80,9 @@ class SourceVersions:
                 # Files that were only touched are the same data; to fit again would spend.
                 kept["content"] = _content(place)
                 kept["look"] = look
-            word: str = kept["words"].setdefault(kept["content"], secrets.token_hex(8))
-        return word
+            content: str = kept["content"]
+            word: str = kept["words"].setdefault(content, secrets.token_hex(8))
+        return content, word
 
     @contextmanager
     def _locked(self) -> Iterator[dict[str, Any]]:
@@ -97,10 +102,11 @@ class SourceVersions:
 
 
 def public_hash(entry: Entry) -> str | None:
-    """The content hash of a public dataset, without loading it.
+    """The content hash of a public dataset, without looking at its files.
 
-    Published digests are checked whenever the data is loaded, so they stand for it; what is
-    built in is made by code, and the code stands for it. None where neither is known.
+    Published digests are checked whenever raw files are loaded, so they stand for them; what
+    is built in is made by code, and the code stands for it. None where neither is known: the
+    files then speak for themselves.
     """
     facts = {name: asdict(part) for name, part in entry.parts.items()}
     if all(part["pixels"] and part["labels"] for part in facts.values()):
@@ -120,10 +126,12 @@ def _code_of(name: str) -> dict[str, str]:
 
 
 def _place(dataset: str) -> Path | None:
-    """Where an owner's data lies; what comes by a name alone has no place."""
+    """Where the files lie that loading would read; what comes by a name alone has no place."""
     if dataset in catalog():
         root = os.environ.get(DATA_VARIABLE)
-        path = Path(root) / dataset if root else Path(dataset)
+        if not root:
+            return None  # whatever lies beside us under that name is another's
+        path = Path(root) / dataset
     else:
         path = Path(dataset).expanduser()
     return path.resolve() if path.exists() else None

@@ -23,6 +23,8 @@ _WHY: Mapping[str, str] = {
     "edited": "its seal does not fit its content",
     "unlisted": "the index does not list it in this form, though its seal fits",
 }
+_MOST_NAMED = 20
+"""A lost index makes every file doubtful; nobody reads ten thousand names."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +77,18 @@ class Store:
     def warnings(self) -> list[str]:
         """What a reader must know of this folder, one sentence each."""
         found = [f"{self.broken} No file here is trusted."] if self.broken else []
-        found += [f"untrusted: {f.name}{SUFFIX} ({f.trust}: {f.why})" for f in self.untrusted]
-        found += [f"missing: {name}{SUFFIX} is in the index and gone" for name in self.missing]
-        return found
+        doubtful = self.untrusted
+        found += [
+            f"untrusted: {f.name}{SUFFIX} ({f.trust}: {f.why})" for f in doubtful[:_MOST_NAMED]
+        ]
+        found += _and_more("untrusted", len(doubtful))
+        gone = self.missing[:_MOST_NAMED]
+        found += [f"missing: {name}{SUFFIX} is in the index and gone" for name in gone]
+        return found + _and_more("missing", len(self.missing))
+
+
+def _and_more(what: str, count: int) -> list[str]:
+    return [f"{what}: {count - _MOST_NAMED} more"] if count > _MOST_NAMED else []
 
 
 def read_store(folder: Path) -> Store:

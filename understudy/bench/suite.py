@@ -21,7 +21,7 @@ from understudy.bench.suite_cells import (
     finish_cells,
     override,
 )
-from understudy.bench.suite_text import Text, read_text
+from understudy.bench.suite_text import LARGEST, Text, read_text
 from understudy.errors import UserError, did_you_mean
 
 _KEYS = ("extends", "defaults", "grid", "overrides")
@@ -57,6 +57,8 @@ def load_suite(name_or_path: str | Path, limit: int | None = None) -> Suite:
     """
     if limit is not None and limit < 2:
         raise UserError(f"--limit must be at least 2, not {limit}.")
+    if limit is not None and limit > LARGEST:
+        raise UserError(f"--limit must be at most {LARGEST}, not {limit}.")
     path = _find(str(name_or_path), None)
     layers = _layers(path, ())
     if not layers.grid:

@@ -15,6 +15,9 @@ from understudy.errors import UserError, did_you_mean
 
 _TAG = "tag:yaml.org,2002:"
 
+LARGEST = 2**63 - 1
+"""The largest whole number that evidence can hold: tables and SQL count in 64 bits."""
+
 
 @dataclass(frozen=True)
 class Text:
@@ -100,12 +103,17 @@ class Text:
         return value
 
     def whole(self, what: str, least: int) -> int:
-        value = self.number(what) if self._is("int") else math.nan
-        if not value >= least:
+        try:
+            value = int(self.written) if self._is("int") else least - 1
+        except ValueError:
+            value = least - 1
+        if value < least:
             raise self.error(
                 f"{what} must be a whole number of at least {least}, not {self.written!r}."
             )
-        return int(value)
+        if value > LARGEST:
+            raise self.error(f"{what} must be at most {LARGEST}, not {self.written!r}.")
+        return value
 
     def beside(self, path: str) -> str:
         """A path that is written relative to this file, as the working folder sees it."""

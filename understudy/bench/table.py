@@ -96,7 +96,7 @@ def build_table(
     shown = [column for block in blocks for column in block.columns]
     check_wanted(choice, shown, lambda: _everything(store, published))
     notes = [] if trusted_only else store.warnings()
-    notes += _count_notes(ours.superseded, more)
+    notes += _owners_note(ours.owners) + _count_notes(ours.superseded, more)
     return Table(blocks, ours.failed, tuple(notes))
 
 
@@ -264,10 +264,17 @@ def order(line: Line) -> tuple[object, ...]:
     return (line.source != "", line.method, line.source, line.detail, not line.trusted)
 
 
+def _owners_note(datasets: Sequence[str]) -> list[str]:
+    """Figures of an owner's data are computed from its records without noise."""
+    if not datasets:
+        return []
+    return [f"for the owner alone, measured on data not declared public: {', '.join(datasets)}"]
+
+
 def _count_notes(superseded: int, more: int) -> list[str]:
     notes = []
     if superseded:
-        notes.append(f"{superseded} runs are left out for later runs of the same cell")
+        notes.append(f"{superseded} runs are left out for later runs of the same cell or data")
     if more:
         notes.append(
             f"{more} more published figures of these methods are left out; --published shows all"

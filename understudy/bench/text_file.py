@@ -16,6 +16,8 @@ def show_or_write(text: str, path: Path | None, show: Callable[[str], None]) -> 
         return
     if path.exists():
         raise UserError(f"{path} exists already; choose another name for the table.")
+    if not path.parent.is_dir():
+        raise UserError(f"there is no folder {path.parent} to write {path.name} into; make it.")
     new = path.with_name(f".{path.name}.new")
     write_durably(new, f"{text.rstrip()}\n".encode())
     new.rename(path)

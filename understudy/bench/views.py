@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
+VIEWS = ("runs", "metrics", "phases", "settings", "measurements", "published")
+
 _METRICS = """
     CREATE VIEW metrics AS
     SELECT m.* EXCLUDE ("row"), r.* EXCLUDE (run, status, reason),
@@ -147,8 +149,13 @@ def _check_statement(connection: duckdb.DuckDBPyConnection, engine: Any, query: 
 
 
 def _sentence(error: Exception) -> str:
-    """DuckDB's complaint without its drawing of the query."""
-    return f"the query cannot be answered: {str(error).splitlines()[0].rstrip('.')}."
+    """DuckDB's complaint without its drawing of the query; an unknown name with the known."""
+    said = f"the query cannot be answered: {str(error).splitlines()[0].rstrip('.!')}"
+    if type(error).__name__ == "CatalogException":
+        return f"{said}; the views are {', '.join(VIEWS[:-1])} and {VIEWS[-1]}."
+    if type(error).__name__ == "BinderException" and "column" in said:
+        return f"{said}; DESCRIBE with the name of a view lists its columns."
+    return f"{said}."
 
 
 def _fill(
@@ -170,7 +177,7 @@ def _fill(
         "published": lambda: _arrow(_published_rows(), _PUBLISHED),
     }
     for name, make in seldom.items():
-        if re.search(rf"\b{name}\b", query, re.IGNORECASE):
+        if re.search(rf"\b({name}|show)\b", query, re.IGNORECASE):
             _create(connection, name, make())
             if name == "published":
                 connection.execute("ALTER TABLE published ALTER epsilon TYPE DOUBLE")

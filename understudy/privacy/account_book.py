@@ -103,15 +103,7 @@ class Book:
         """
         if not dataset.strip():
             raise UserError("the dataset needs a name for its account book.")
-        folder = _home(home) / "books"
-        try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        except OSError as error:
-            raise UserError(
-                f"cannot make the account book folder {folder} ({error.strerror}); "
-                "set UNDERSTUDY_HOME to a folder that can be written."
-            ) from error
-        return cls(dataset, folder / f"{_slug(dataset)}.jsonl")
+        return cls(dataset, books_folder(home) / f"{_slug(dataset)}.jsonl")
 
     def enter(
         self,
@@ -282,6 +274,19 @@ def default_dataset_name(source: str) -> str:
     """What a dataset is called when its owner gives no name: its path, or its catalog name."""
     path = Path(source).expanduser()
     return str(path.resolve()) if path.exists() else source
+
+
+def books_folder(home: Path | None) -> Path:
+    """Where account books lie, made if need be; what cannot be one is refused."""
+    folder = _home(home) / "books"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise UserError(
+            f"cannot make the account book folder {folder} ({error.strerror}); "
+            "set UNDERSTUDY_HOME to a folder that can be written."
+        ) from error
+    return folder
 
 
 def _home(home: Path | None) -> Path:

@@ -104,7 +104,8 @@ def random_batch(like: Records, rows: int, device: torch.device) -> Batch:
 
     For trials before first use: checking callbacks and timing backends. The first two
     rows agree in every attribute, so that a callback that mixes the rows of one class is
-    seen to do so.
+    seen to do so; rows of another class stand between them and the fourth, so that one
+    that sorts rows by class is.
     """
     generator = torch.Generator().manual_seed(rows)
     features = torch.rand((rows, *like.shape), generator=generator)
@@ -113,8 +114,15 @@ def random_batch(like: Records, rows: int, device: torch.device) -> Batch:
         soft = like.attributes[attribute.name].ndim == 2
         column = _random_column(rows, len(attribute.classes), soft, generator)
         column[1:2] = column[:1]
+        column[2:3] = _another(column[:1], len(attribute.classes), soft)[: len(column[2:3])]
+        column[3:4] = column[:1][: len(column[3:4])]
         columns[attribute.name] = column.to(device)
     return Batch(features.to(device), columns, {}, like.schema.label)
+
+
+def _another(value: torch.Tensor, classes: int, soft: bool) -> torch.Tensor:
+    """Another class, or probabilities that favour another one, where there is more than one."""
+    return value.roll(1, dims=1) if soft else (value + 1) % classes
 
 
 def _random_column(rows: int, classes: int, soft: bool, generator: torch.Generator) -> torch.Tensor:

@@ -29,6 +29,7 @@ from understudy.privacy.mechanisms import DPSGD
 from understudy.privacy.noise import NoiseSource
 from understudy.privacy.rowwise import (
     Agreement,
+    awakened,
     check_loss,
     exact_arithmetic,
     gradient_of,
@@ -89,7 +90,11 @@ class GradientEngine:
         """
         if self._checked.knows(loss):
             return
-        with secluded(self._noise.callback_stream_seed()), torch.enable_grad():
+        with (
+            secluded(self._noise.callback_stream_seed()),
+            torch.enable_grad(),
+            awakened(self.parameters),
+        ):
             trial = with_draws(
                 random_batch(self._records, TRIAL_ROWS, self.device), draws, self._noise
             )

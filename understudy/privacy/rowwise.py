@@ -7,6 +7,7 @@ compared with itself alone; a callback that mixes rows is refused.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -18,6 +19,10 @@ from understudy.privacy.batch import Batch
 
 TOLERANCE = 1e-5
 """Largest difference, relative to the longest vector compared: what clipping looks at."""
+
+
+_ASLEEP = 1e-3
+"""A parameter without any larger value shows too little of what lies behind it."""
 
 
 def refuse_mixing_layers(models: Sequence[nn.Module]) -> None:
@@ -118,6 +123,33 @@ def exact_arithmetic() -> Iterator[None]:
             yield
     finally:
         torch.backends.cuda.matmul.allow_tf32 = matmul
+
+
+@contextmanager
+def awakened(parameters: Sequence[torch.Tensor]) -> Iterator[None]:
+    """Parameters that are zero, or nearly, at random values for a while.
+
+    Layers that begin at zero, one behind another, cut what lies between them off from the
+    loss. What mixes rows there would pass every check before training and show after it.
+    """
+    asleep = [p for p in parameters if p.numel() and float(p.detach().abs().max()) <= _ASLEEP]
+    kept = [p.detach().clone() for p in asleep]
+    try:
+        with torch.no_grad():
+            for parameter in asleep:
+                parameter.copy_(torch.randn_like(parameter) * _usual_size(parameter))
+        yield
+    finally:
+        with torch.no_grad():
+            for parameter, value in zip(asleep, kept, strict=True):
+                parameter.copy_(value)
+
+
+def _usual_size(parameter: torch.Tensor) -> float:
+    """About what layers begin with: signals neither vanish nor grow with depth."""
+    if parameter.ndim < 2:
+        return 0.1
+    return 1 / math.sqrt(parameter[0].numel())
 
 
 def _numbers(values: torch.Tensor, rows: int, what: str) -> torch.Tensor:

@@ -30,8 +30,13 @@ def parse_object(data: bytes, where: str) -> dict[str, Any]:
     """The JSON object in these bytes; `where` is how errors call it."""
     try:
         value = json.loads(
-            data.decode("utf-8"), parse_constant=_no_constant, object_pairs_hook=_no_repeats
+            data.decode("utf-8"),
+            parse_constant=_no_constant,
+            parse_float=_finite,
+            object_pairs_hook=_no_repeats,
         )
+        if b"\\u" in data:  # half a surrogate pair is valid JSON, and no text
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError) as error:
         raise UserError(f"{where} is not readable JSON: {error}.") from error
     if not isinstance(value, dict):
@@ -41,6 +46,13 @@ def parse_object(data: bytes, where: str) -> dict[str, Any]:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text} is too large a number")
+    return value
 
 
 def _no_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from understudy.evaluate.protocol import load_protocol, protocol_names
 from understudy.methods.config import ResolvedConfig
 from understudy.release.claim import ON_TEST_DATA, Tuning
@@ -35,7 +37,10 @@ def tuning_of(config: RunConfig, settings: ResolvedConfig, earlier_runs: int) ->
 
 def _criterion(stated: str | None) -> str | None:
     """What was stated; a protocol that chooses on real records is test data by another name."""
-    names_a_protocol = stated is not None and stated in protocol_names()
-    if names_a_protocol and load_protocol(str(stated)).benchmark_only:
+    if stated is None:
+        return None
+    is_a_file = Path(stated).suffix in (".yaml", ".yml") and Path(stated).is_file()
+    names_a_protocol = is_a_file or stated in protocol_names()
+    if names_a_protocol and load_protocol(stated).benchmark_only:
         return ON_TEST_DATA
     return stated

@@ -31,3 +31,5 @@ def command(
         return
     for one in moved:
         typer.echo(f"{'taken' if one.done else 'left':<8} {one.title}: {one.words}")
+    if not moved:
+        typer.echo("nothing is fitted there yet: nothing was taken.")

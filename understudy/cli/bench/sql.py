@@ -17,7 +17,7 @@ def command(
         str,
         typer.Argument(
             help="Over runs, metrics, phases, settings, measurements and published, e.g. "
-            '"SELECT method, avg(value) FROM metrics GROUP BY method".'
+            '"SELECT method, metric, avg(value) FROM metrics GROUP BY ALL".'
         ),
     ],
     evidence: EvidenceFolder = EVIDENCE,

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import math
+import textwrap
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from understudy.cli.bench.options import EvidenceFolder, Limit, WorkFolder
 from understudy.cli.guard import guarded, print_json
 from understudy.cli.options import AsJson
+
+if TYPE_CHECKING:
+    from understudy.bench.workspace import Standing
+
+_WIDTH = 100
 
 
 @guarded
@@ -27,7 +35,6 @@ def command(
     from understudy.bench.suite import load_suite
     from understudy.bench.workspace import Workspace
     from understudy.errors import UserError
-    from understudy.run.listing import Listing
 
     if suite is None and limit is not None:
         raise UserError("--limit changes the runs of a suite; name the SUITE too.")
@@ -35,13 +42,41 @@ def command(
     if suite is not None:
         standings = list(workspace.survey(load_suite(suite, limit).cells))
     elif work.is_dir():
-        standings = list(workspace.known())
+        standings = sorted(workspace.known(), key=_order)
     else:
         raise UserError(f"there is no workspace {work}; give its folder with --work.")
     if as_json:
         print_json({"cells": [standing.to_json() for standing in standings]})
         return
-    rows = tuple(
-        (s.cell.title, str(s.state), s.failure.words if s.failure else "") for s in standings
-    )
-    typer.echo(Listing(("cell", "state", "reason"), rows).text())
+    for line in _lines(standings):
+        typer.echo(line)
+
+
+def _order(standing: Standing) -> tuple[str, str, float, int, int, str]:
+    """As a suite would be written; the workspace itself is in the order of its keys."""
+    cell = standing.cell
+    budget = math.inf if cell.epsilon is None else cell.epsilon
+    return cell.dataset, cell.method, budget, cell.seed, cell.limit or 0, cell.protocol
+
+
+def _lines(standings: Sequence[Standing]) -> Iterator[str]:
+    """One line for each cell; below that of a failed one its reason, wrapped."""
+    from understudy.run.listing import aligned
+
+    rows = [
+        (s.cell.title, Path(s.cell.protocol).name, str(s.cell.limit or "-"), str(s.state))
+        for s in standings
+    ]
+    heading, *lines = aligned(("cell", "protocol", "limit", "state"), rows)
+    yield heading
+    for standing, line in zip(standings, lines, strict=True):
+        yield line
+        if standing.failure is not None:
+            yield textwrap.fill(
+                standing.failure.words,
+                _WIDTH,
+                initial_indent="    ",
+                subsequent_indent="    ",
+                break_on_hyphens=False,
+                break_long_words=False,
+            )

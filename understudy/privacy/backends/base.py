@@ -37,3 +37,26 @@ def trainable(models: Sequence[nn.Module]) -> list[nn.Parameter]:
             if parameter.requires_grad:
                 seen.setdefault(id(parameter), parameter)
     return list(seen.values())
+
+
+def follow(model: nn.Module, twin: nn.Module, *, mode: bool = True) -> None:
+    """Bring a twin's buffers and plain attributes to where the model's are now.
+
+    A method may turn a knob of its model between steps (how far a layer is faded in, eval
+    mode): a twin that kept the old value would give the gradients of another model. Copies:
+    what a forward pass writes into them must not stay in the model. mode: whether training
+    or eval mode is followed too.
+    """
+    for buffer, copied in zip(model.buffers(), twin.buffers(), strict=True):
+        copied.data = buffer.detach().clone()
+    torchs_own = vars(nn.Module()).keys() - ({"training"} if mode else set())
+    twins = dict(twin.named_modules(remove_duplicate=False))
+    for name, module in model.named_modules(remove_duplicate=False):
+        held = getattr(twins[name], "original", twins[name])
+        for key, value in vars(module).items():
+            if key in torchs_own:
+                continue
+            if value is None or isinstance(value, bool | int | float | str):
+                held.__dict__[key] = value
+            elif isinstance(value, torch.Tensor):
+                held.__dict__[key] = value.detach().clone()

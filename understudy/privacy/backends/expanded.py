@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from understudy.errors import PrivacyError
-from understudy.privacy.backends.base import Loss, trainable
+from understudy.privacy.backends.base import Loss, follow, trainable
 from understudy.privacy.backends.record_layers import RECORD_LAYERS, Expansion
 from understudy.privacy.batch import Batch
 
@@ -37,7 +37,8 @@ class ExpandedBackend:
     def per_record(
         self, loss: Loss, batch: Batch, multiplicity: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        self._copy_buffers()
+        for model, twin in zip(self._models, self._twins, strict=True):
+            follow(model, twin)
         records = len(batch) // multiplicity
         with self._expansion.over(self._parameters, records, len(batch)) as expanded:
             with torch.enable_grad():
@@ -45,12 +46,6 @@ class ExpandedBackend:
                 by_record = values.reshape(records, multiplicity).mean(dim=1)
             gradients = _gradients(by_record, expanded)
         return by_record.detach().float(), _side_by_side(gradients, records)
-
-    def _copy_buffers(self) -> None:
-        """What a forward pass writes into its buffers must not stay in the model."""
-        for model, twin in zip(self._models, self._twins, strict=True):
-            for buffer, copied in zip(model.buffers(), twin.buffers(), strict=True):
-                copied.data = buffer.detach().clone()
 
 
 def _gradients(values: torch.Tensor, expanded: list[torch.Tensor]) -> list[torch.Tensor]:

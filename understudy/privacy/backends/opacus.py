@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from understudy.errors import PrivacyError
-from understudy.privacy.backends.base import Loss, trainable
+from understudy.privacy.backends.base import Loss, follow, trainable
 from understudy.privacy.batch import Batch
 
 
@@ -53,12 +53,11 @@ class OpacusBackend:
         return values.detach().reshape(records, multiplicity).mean(dim=1).float(), flat
 
     def _follow_models(self) -> None:
-        """Parameters, frozen ones too, are the models' own; buffers are copies of theirs."""
+        """Parameters, frozen ones too, are the models' own; the rest is copied from them."""
         for model, twin in zip(self._models, self._twins, strict=True):
             for own, follower in zip(model.parameters(), twin.parameters(), strict=True):
                 follower.data = own.data
-            for buffer, copied in zip(model.buffers(), twin.buffers(), strict=True):
-                copied.data = buffer.detach().clone()
+            follow(model, twin, mode=False)  # its hooks see nothing in eval mode
 
     def _take(self, parameter: nn.Parameter, rows: int) -> torch.Tensor:
         sample = getattr(parameter, "grad_sample", None)

@@ -57,12 +57,12 @@ class RecordLayer(nn.Module):
 
     def __init__(self, layer: Any, expansion: Expansion) -> None:
         super().__init__()
-        object.__setattr__(self, "_layer", layer)
+        object.__setattr__(self, "original", layer)
         self._expansion = expansion
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         self._expansion.check_rows(len(inputs))
-        layer: Any = self._layer
+        layer: Any = self.original
         weight, bias = self._expansion.of(layer.weight), self._expansion.of(_bias(layer))
         return self.compute(layer, inputs, weight, bias)
 

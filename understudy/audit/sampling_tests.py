@@ -40,8 +40,10 @@ def joined_by_poisson(joined: Joined, rate: float) -> bool:
     """
     told = joined.astype(np.float64)
     steps, units = told.shape
-    between_units = np.corrcoef(told.T)[np.triu_indices(units, k=1)]
-    between_steps = [np.corrcoef(told[:-1, i], told[1:, i])[0, 1] for i in range(units)]
+    between_units = np.atleast_2d(np.corrcoef(told.T))[np.triu_indices(units, k=1)]
+    between_steps = [
+        np.atleast_2d(np.corrcoef(told[:-1, i], told[1:, i]))[0, 1] for i in range(units)
+    ]
     p_values = [
         float(stats.binomtest(int(told.sum()), steps * units, rate).pvalue),
         _size_spread_p_value(told.sum(axis=1), units, rate),

@@ -128,6 +128,12 @@ class Silence(NoiseSource):
     ) -> torch.Tensor:
         return torch.zeros(shape, device=device, dtype=dtype)
 
+    def discrete_gaussian(
+        self, shape: int | Sequence[int], scale: int, device: torch.device | str = "cpu"
+    ) -> torch.Tensor:
+        del scale
+        return torch.zeros(shape, device=device, dtype=torch.int64)
+
     def bernoulli(
         self, count: int, rate: float, device: torch.device | str = "cpu"
     ) -> torch.Tensor:

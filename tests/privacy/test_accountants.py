@@ -18,6 +18,7 @@ from scipy import stats
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.accountants import Cost, alone, local_price, price
 from understudy.privacy.events import (
+    DiscreteGaussian,
     Event,
     Gaussian,
     LocalGaussian,
@@ -127,6 +128,13 @@ class TestOneOfShards(AccountantContract):
 
     def event(self, sigma: float, count: int) -> Event:
         return OneOfShards(sigma, 20, count)
+
+
+class TestDiscreteGaussian(AccountantContract):
+    method = "RDP,"
+
+    def event(self, sigma: float, count: int) -> Event:
+        return DiscreteGaussian(sigma, count)
 
 
 class TestLocal(AccountantContract):
@@ -382,3 +390,39 @@ def test_importing_the_accountants_is_cheap() -> None:
         "assert not {'dp_accounting', 'torch', 'scipy', 'numpy'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("sigma", [0.5, 1.0, 4.0, 18.0])
+@pytest.mark.parametrize("delta", [1e-3, 1e-5, 1e-10])
+def test_a_discrete_gaussian_costs_its_zcdp_curve_converted_once(
+    sigma: float, delta: float
+) -> None:
+    """Against the conversion written out, at the best of very many orders."""
+    orders = 1 + np.geomspace(0.011, 1e5, 200_001)
+    rho = 1 / (2 * sigma**2)
+    converted = rho * orders + np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)
+    best = float(converted.min())
+    assert best <= price([DiscreteGaussian(sigma)], delta).epsilon <= best * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("sigma", [1, 4, 20])
+def test_a_discrete_gaussian_costs_no_less_than_its_privacy_loss_distribution(sigma: int) -> None:
+    """A second opinion where there is one: a single whole number of sensitivity 1."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    true = pld.from_discrete_gaussian_mechanism(
+        float(sigma), value_discretization_interval=1e-5
+    ).get_epsilon_for_delta(DELTA)
+    ours = price([DiscreteGaussian(float(sigma))], DELTA).epsilon
+    assert true <= ours <= 1.12 * true
+
+
+def test_one_discrete_gaussian_moves_the_whole_list_to_rdp() -> None:
+    sampled = [PoissonGaussian(1.0, 0.01, 100), Gaussian(4.0)]
+    mixed = price([*sampled, DiscreteGaussian(1e5)], DELTA)
+    assert mixed.accountant.startswith("RDP")
+    assert mixed.epsilon > price(sampled, DELTA).epsilon
+    same = price([*sampled[:1], DiscreteGaussian(4.0)], DELTA).epsilon
+    assert same == pytest.approx(mixed.epsilon, rel=1e-6)
+    with pytest.raises(PrivacyError, match="central"):
+        local_price([DiscreteGaussian(1.0)], DELTA)

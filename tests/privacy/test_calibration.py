@@ -191,3 +191,29 @@ def test_every_plan_has_its_own_ident() -> None:
     plans = [BUDGET.calibrate(lambda s: [NoisySum("sum", 1.0, s)]) for _ in range(2)]
     assert plans[0].ident != plans[1].ident
     assert plans[0].mechanisms == plans[1].mechanisms
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 10.0, 100.0])
+def test_exact_noise_is_calibrated_by_its_own_price(epsilon: float) -> None:
+    """More noise than in closed form, because it is charged as zero-concentrated."""
+    budget = Budget(epsilon, 1e-5)
+    exact = budget.calibrate(lambda s: [NoisySum("sum", 1.0, s, noise="exact")])
+    assert_within_budget(exact)
+    assert exact.accountant.startswith("RDP")
+    sigmas = [
+        plan.mechanism("sum").sigma  # type: ignore[union-attr]
+        for plan in (exact, budget.calibrate(lambda s: [NoisySum("sum", 1.0, s)]))
+    ]
+    assert 1.01 < sigmas[0] / sigmas[1] < 1.12
+
+
+def test_a_plan_with_one_exact_release_is_calibrated_by_rdp_as_a_whole() -> None:
+    def spend(sigma: float) -> list[Mechanism]:
+        return [
+            NoisyHistogram("labels", bins=10, sigma=20.0, noise="exact"),
+            DPSGD("sgd", steps=200, rate=0.01, clip=1.0, sigma=sigma),
+        ]
+
+    plan = BUDGET.calibrate(spend)
+    assert_within_budget(plan)
+    assert plan.accountant.startswith("RDP")

@@ -91,3 +91,14 @@ def test_a_local_claim_is_per_image_even_where_records_have_units() -> None:
     assert claim.kind == "local"
     assert claim.statement[0].endswith("per image, not per person.")
     assert problems_of(claim, story) == []
+
+
+@pytest.mark.parametrize("stated", ["exact", "float"])
+@pytest.mark.parametrize("planned_noise", ["exact", "float"])
+def test_exact_noise_is_believed_only_if_the_plan_has_it(stated: str, planned_noise: str) -> None:
+    facts = replace(FACTS, randomness=Randomness(noise=stated))
+    story = planned(NoisySum("embedding", 1.0, 4.0, noise=planned_noise), facts=facts)
+    story.block(0, "embedding", 1).add("close")
+    claim = make_claim(story, make_records())
+    expected = f"the run states {stated} noise, but its plan has {planned_noise}."
+    assert problems_of(claim, story) == ([] if stated == planned_noise else [expected])

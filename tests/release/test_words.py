@@ -41,6 +41,15 @@ def test_every_required_subject_has_its_sentence(claim: Claim) -> None:
         assert subject in text
 
 
+def test_exact_and_float_noise_have_sentences_of_their_own(claim: Claim) -> None:
+    exact = replace(claim, randomness=replace(claim.randomness, noise="exact"))
+    told, told_exact = (" ".join(claim_in_words(c)) for c in (claim, exact))
+    assert "attacks on the last bits of what was computed are not covered" in told
+    assert "whole numbers" not in told
+    assert "not covered" not in told_exact
+    assert "whole numbers (a discrete Gaussian)" in told_exact
+
+
 @pytest.mark.parametrize(
     ("epsilon", "shown"),
     [

@@ -29,6 +29,7 @@ from understudy.methods.config import (
 )
 from understudy.methods.contract import Method, Synthesizer
 from understudy.privacy.accountants import price
+from understudy.privacy.arithmetic import choose_noise, spend_with
 from understudy.privacy.plan import Budget, Plan
 from understudy.privacy.tape import Tape
 from understudy.progress import Progress, Silent
@@ -126,6 +127,7 @@ class _Examination:
     def _check_spend(self) -> None:
         facts = made_up_facts(self._method.info.parts)
         spend = self._method.spend(self._resolved.config, facts)
+        spend = spend_with(spend, choose_noise(spend, None, self._method.info.name))
         budget = Budget(10.0, 1e-5)
         if self._method.info.claim == "empirical":
             self._plan = Budget.empirical().calibrate(spend)

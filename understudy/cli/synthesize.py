@@ -51,6 +51,9 @@ def command(
     selection_covered: Annotated[
         bool, typer.Option("--selection-covered", help="That choice is public or charged.")
     ] = False,
+    noise: Annotated[
+        str | None, typer.Option(help="exact or float; exact where the method can have it.")
+    ] = None,
     insecure_noise_seed: Annotated[
         int | None, typer.Option(help="Repeatable noise; the run can never be released.")
     ] = None,
@@ -87,6 +90,7 @@ def command(
         selected_among=tuple(selected_among or ()),
         selected_by=selected_by,
         selection_covered=selection_covered,
+        noise=noise,
         insecure_noise_seed=insecure_noise_seed,
     )
     progress = bars(as_json)
@@ -131,7 +135,9 @@ def _show_preview(found: Preview, as_json: bool) -> None:
     typer.echo(f"declared count {shown['count']:,}; settings: preset {shown['preset']}")
     for mechanism in shown["plan"]["mechanisms"]:
         numbers = {k: v for k, v in mechanism.items() if k not in ("kind", "name", "part")}
-        written = ", ".join(f"{k} {v:g}" for k, v in numbers.items())
+        written = ", ".join(
+            f"{k} {v}" if isinstance(v, str) else f"{k} {v:g}" for k, v in numbers.items()
+        )
         typer.echo(f"  {mechanism['name']}: {mechanism['kind']} on {mechanism['part']}, {written}")
     if shown["expected"]:
         expected = shown["expected"]

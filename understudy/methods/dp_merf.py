@@ -93,7 +93,8 @@ class MerfConfig:
 
 
 class DPMerf:
-    """Guarantee: (epsilon, delta) of one Gaussian release under add-or-remove one unit.
+    """Guarantee: (epsilon, delta) of one Gaussian release under add-or-remove one unit; of a
+    discrete one, on an integer grid, unless the run asks for float noise.
 
     A record's vector is phi(x) (x) onehot(y), of L2 norm 1 (soft labels: at most 1); a
     unit's is the sum over its records, clipped to 1 by the door. The noisy sum is divided

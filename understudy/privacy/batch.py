@@ -51,7 +51,10 @@ class Batch:
 
     def rows(self, start: int, stop: int) -> Batch:
         """Some rows that follow one another, with their draws."""
-        some = slice(start, stop)
+        return self.picked(slice(start, stop))
+
+    def picked(self, some: slice | torch.Tensor) -> Batch:
+        """Rows by number, in any order, with their draws."""
         return Batch(
             self.features[some],
             {k: v[some] for k, v in self.attributes.items()},

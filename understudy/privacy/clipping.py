@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
@@ -74,6 +75,8 @@ class ClippedSum:
     chunk. Padding rows have unit -1 and stand last.
     """
 
+    _values_at_once: ClassVar[int] = _VALUES_AT_ONCE
+
     def __init__(self, clip: float, width: int, device: torch.device, single: bool) -> None:
         self._clip = clip
         self._single = single
@@ -128,14 +131,14 @@ class ClippedSum:
             self._add_units(sums[:-1])
 
     def _add_units(self, vectors: torch.Tensor) -> None:
-        rows = max(1, _VALUES_AT_ONCE // max(1, vectors.shape[1]))
+        rows = max(1, self._values_at_once // max(1, vectors.shape[1]))
         for some in torch.split(vectors, rows):
-            self._total += self._bounded(some).sum(dim=0, dtype=torch.float64)
+            self._total += self._bounded(some).sum(dim=0, dtype=self._total.dtype)
 
     def _add_blocks(self, vectors: Blocks, real: int) -> None:
         bounded = self._bounded(vectors.values[:real].float())
         by_block = self._total.view(vectors.blocks, -1)
-        by_block.index_add_(0, vectors.block[:real], bounded.double())
+        by_block.index_add_(0, vectors.block[:real], bounded.to(by_block.dtype))
 
     def _bounded(self, vectors: torch.Tensor) -> torch.Tensor:
         self.units += len(vectors)

@@ -16,6 +16,7 @@ import torch
 
 from understudy.data.records import Records
 from understudy.errors import PrivacyError, UserError
+from understudy.privacy.grid import NOISE_STEPS, Grid
 from understudy.privacy.interrupts import DeferredInterrupt
 from understudy.privacy.journal import Journal
 from understudy.privacy.mechanisms import DPSGD, Mechanism, Reveal
@@ -116,23 +117,47 @@ class Door:
         `exact` that makes this the mechanism's event. After a restart a committed release
         gives back what it gave then; it is neither computed nor charged again.
         """
+        return self._release(mechanism, uses, lambda: self.noised(exact(), deviation))
+
+    def release_on_grid(
+        self, mechanism: Mechanism, steps: Callable[[], torch.Tensor], grid: Grid
+    ) -> torch.Tensor:
+        """Do one whole release with exact noise; otherwise as `release`.
+
+        Guarantee: what comes back is a function of `steps()`, an integer vector, plus
+        independent discrete Gaussian noise of scale `NOISE_STEPS` on every coordinate,
+        added in integers. The caller answers for `steps` moving by at most
+        `grid.sensitivity` (L2) under adding or removing one unit.
+        """
+        return self._release(mechanism, 1, lambda: self.noised_on_grid(steps(), grid))
+
+    def _release(
+        self, mechanism: Mechanism, uses: int, noisy: Callable[[], torch.Tensor]
+    ) -> torch.Tensor:
         kept = self._next_kept(mechanism)
         if kept is not None:
             return self._through(kept)
         self.settle()
         self._begin(mechanism, uses)
         with self.breaking():
-            output = self.noised(exact(), deviation).float().cpu()
+            output = noisy().float().cpu()
         self._commit(uses, State(tensors={"output": output}), None)
         self._given[mechanism.name] += 1
         self._interrupt.raise_if_pending()
         return self._through(output)
 
     def noised(self, value: torch.Tensor, deviation: float) -> torch.Tensor:
-        """`value` plus Gaussian noise, in float64: the one place where noise is added."""
+        """`value` plus Gaussian noise, in float64: the one place where such noise is added."""
         return value.double() + deviation * self.noise.normal(
             value.shape, value.device, torch.float64
         )
+
+    def noised_on_grid(self, steps: torch.Tensor, grid: Grid) -> torch.Tensor:
+        """`steps` plus exact noise, in integers, and only then scaled: the one place for it."""
+        if steps.dtype != torch.int64:
+            raise PrivacyError(f"exact noise is added to int64 steps, not to {steps.dtype}.")
+        noisy = steps + self.noise.discrete_gaussian(steps.shape, NOISE_STEPS, steps.device)
+        return noisy.double() * grid.step
 
     def begin_step(self, mechanism: Mechanism, block: int) -> None:
         """Make sure that a reserved block covers the next step."""

@@ -27,6 +27,20 @@ class Gaussian:
 
 
 @dataclass(frozen=True)
+class DiscreteGaussian:
+    """`count` releases of integer vectors with discrete Gaussian noise on every coordinate.
+
+    `sigma` is the noise's scale (the root of sigma^2 in exp(-y^2 / (2 sigma^2))) over the
+    L2 sensitivity, both in steps of the grid, under adding or removing one unit. Charged
+    as zero-concentrated: 1 / (2 sigma^2) for each release.
+    """
+
+    kind: ClassVar[str] = "discrete-gaussian"
+    sigma: float
+    count: int = 1
+
+
+@dataclass(frozen=True)
 class PoissonGaussian:
     """`count` Gaussian releases, each on a fresh Poisson sample of the units.
 
@@ -74,10 +88,11 @@ class NonPrivate:
     reason: str
 
 
-Event = Gaussian | PoissonGaussian | OneOfShards | LocalGaussian | NonPrivate
+Event = Gaussian | DiscreteGaussian | PoissonGaussian | OneOfShards | LocalGaussian | NonPrivate
 
 _KINDS: Mapping[str, type[Any]] = {
-    e.kind: e for e in (Gaussian, PoissonGaussian, OneOfShards, LocalGaussian, NonPrivate)
+    e.kind: e
+    for e in (Gaussian, DiscreteGaussian, PoissonGaussian, OneOfShards, LocalGaussian, NonPrivate)
 }
 
 

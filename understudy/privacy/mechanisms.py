@@ -13,7 +13,23 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from understudy.errors import UserError
-from understudy.privacy.events import Event, Gaussian, LocalGaussian, NonPrivate, PoissonGaussian
+from understudy.privacy.events import (
+    DiscreteGaussian,
+    Event,
+    Gaussian,
+    LocalGaussian,
+    NonPrivate,
+    PoissonGaussian,
+)
+
+EXACT = "exact"
+FLOAT = "float"
+NOISES = (EXACT, FLOAT)
+"""The arithmetic that noise is drawn and added in: integers on a grid, or floating point."""
+
+LEAST_EXACT_SIGMA = 2.0**-6
+MOST_EXACT_SIGMA = 2.0**20
+"""Between them a sensitivity has 16 to 2^30 steps of the grid, whose squares fit integers."""
 
 
 class _UsedOnce:
@@ -33,13 +49,30 @@ class _Gaussian:
         return (Gaussian(self.sigma, uses),) if uses else ()
 
 
+class _OneShot(_UsedOnce):
+    """A single release of a sum over units, with noise of either arithmetic."""
+
+    sigma: float
+    noise: str
+
+    def events(self, uses: int) -> tuple[Event, ...]:
+        if not uses:
+            return ()
+        exact = self.noise == EXACT
+        return (DiscreteGaussian(self.sigma, uses) if exact else Gaussian(self.sigma, uses),)
+
+
 @dataclass(frozen=True)
-class NoisySum(_UsedOnce, _Gaussian):
+class NoisySum(_OneShot):
     """One Gaussian release of the sum of per-unit vectors.
 
     Guarantee: each unit's vector has L2 norm at most `clip`, so adding or removing one
     unit moves the sum by at most `clip`; noise of standard deviation `sigma * clip` is
     added to every coordinate. Event: one Gaussian with multiplier `sigma`.
+
+    With `noise` "exact" the vectors are whole numbers of steps, bounded after they were
+    rounded, and so is the noise: one discrete Gaussian with multiplier at least `sigma`,
+    charged as `sigma` (see `understudy.privacy.grid`).
     """
 
     kind: ClassVar[str] = "noisy-sum"
@@ -47,14 +80,16 @@ class NoisySum(_UsedOnce, _Gaussian):
     clip: float
     sigma: float
     part: str = "train"
+    noise: str = FLOAT
 
 
 @dataclass(frozen=True)
-class NoisyHistogram(_UsedOnce, _Gaussian):
+class NoisyHistogram(_OneShot):
     """One Gaussian release of counts over `bins` bins.
 
     Guarantee: a unit's contribution, summed over its records, has L2 norm at most 1.
-    Event: one Gaussian with multiplier `sigma`, noise standard deviation `sigma`.
+    Event: one Gaussian with multiplier `sigma`, noise standard deviation `sigma`. With
+    `noise` "exact" as in `NoisySum`: one discrete Gaussian.
     """
 
     kind: ClassVar[str] = "noisy-histogram"
@@ -62,6 +97,7 @@ class NoisyHistogram(_UsedOnce, _Gaussian):
     bins: int
     sigma: float
     part: str = "train"
+    noise: str = FLOAT
 
 
 @dataclass(frozen=True)
@@ -225,3 +261,18 @@ def check_mechanism(mechanism: Mechanism) -> None:
             )
         if value > MOST_USES:
             raise UserError(f"{field} of {mechanism.name!r} must be at most {MOST_USES:.0e}.")
+    if isinstance(mechanism, NoisySum | NoisyHistogram):
+        _check_noise(mechanism)
+
+
+def _check_noise(mechanism: NoisySum | NoisyHistogram) -> None:
+    if mechanism.noise not in NOISES:
+        raise UserError(
+            f"noise of {mechanism.name!r} must be {' or '.join(NOISES)}, not {mechanism.noise!r}."
+        )
+    within = LEAST_EXACT_SIGMA <= mechanism.sigma <= MOST_EXACT_SIGMA
+    if mechanism.noise == EXACT and not within:
+        raise UserError(
+            f"exact noise takes a sigma from {LEAST_EXACT_SIGMA:g} to {MOST_EXACT_SIGMA:g}; "
+            f"{mechanism.name!r} has {mechanism.sigma:g}; use float noise, or another epsilon."
+        )

@@ -4,9 +4,10 @@ The stream is ChaCha20 keyed by the operating system. Whoever knows the stream c
 the noise off a release, so the key is never stored, copied, seeded or reported; a new
 process, a forked child and a resumed run each have a key of their own.
 
-The noise is floating point: a normal value is a float64 Box-Muller draw on 53-bit
-uniforms (so within 8.6 standard deviations), by default rounded to float32. The claims
-are those of the ideal Gaussian; attacks on the spacing of floats are not covered.
+Normal values are floating point: a float64 Box-Muller draw on 53-bit uniforms (so within
+8.6 standard deviations), by default rounded to float32. Claims that rest on them are those
+of the ideal Gaussian; attacks on the spacing of floats are not covered. Discrete Gaussian
+values are whole numbers, and exact.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import torch
 
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy import chacha
+from understudy.privacy.discrete_gaussian import discrete_gaussian
 
 _REFILL_ON_CPU = (2**10, 2**18)
 _REFILL_ELSEWHERE = (2**18, 2**21)
@@ -119,6 +121,13 @@ class NoiseSource:
             drawn = self._bits(count - len(kept), 63, device)
             kept = torch.cat((kept, drawn[drawn < usable] if usable < 2**63 else drawn))
         return kept % below
+
+    def discrete_gaussian(
+        self, shape: int | Sequence[int], scale: int, device: torch.device | str = "cpu"
+    ) -> torch.Tensor:
+        """Independent whole numbers, P(y) proportional to exp(-y^2 / (2 scale^2)); int64."""
+        size = _size(shape)
+        return discrete_gaussian(self, math.prod(size), scale, device).reshape(size)
 
     def callback_stream_seed(self) -> int:
         """A fresh secret 63-bit seed for the generator that callbacks draw from."""

@@ -14,9 +14,11 @@ from understudy.errors import PrivacyError, UserError
 from understudy.privacy.batch import TRIAL_ROWS, Batch, make_batch, random_batch
 from understudy.privacy.clipping import Blocks, ClippedSum
 from understudy.privacy.ensemble import Ensemble, Train, make_shards
+from understudy.privacy.grid import Grid, GridSum
 from understudy.privacy.local import LocalNoise
 from understudy.privacy.mechanisms import (
     DPSGD,
+    EXACT,
     LocalRelease,
     Mechanism,
     NoisyHistogram,
@@ -24,7 +26,7 @@ from understudy.privacy.mechanisms import (
     Reveal,
 )
 from understudy.privacy.plan import Plan
-from understudy.privacy.rowwise import check_rows
+from understudy.privacy.rowwise import check_places, check_rows
 from understudy.privacy.seclusion import secluded
 from understudy.privacy.sgd import DPSGDSession
 from understudy.privacy.speed import Speed
@@ -103,11 +105,14 @@ class PrivateRecords:
         records, clipped to L2 norm `clip`), plus noise of standard deviation
         `sigma * clip`. Sensitivity `clip` under adding or removing one unit. Event: one
         Gaussian with multiplier `sigma`.
+
+        Where the plan says exact noise: a unit's vector is turned into whole steps of a
+        public grid, towards zero, its squared norm then at most `sensitivity^2` steps in
+        integers; sum and noise are integers. Event: one discrete Gaussian, charged with
+        multiplier `sigma` (the true one is at least that).
         """
         mechanism = self._planned(NoisySum, clip=clip, sigma=sigma)
-        return self._door.release(
-            mechanism, 1, lambda: self._clipped_sum(vector_of, clip), sigma * clip
-        )
+        return self._noisy_sum(mechanism, vector_of, clip)
 
     def noisy_histogram(
         self, bin_of: Callable[[Batch], torch.Tensor], bins: int, sigma: float
@@ -116,7 +121,8 @@ class PrivateRecords:
 
         Guarantee: each record counts in the bin `bin_of` gives it; a unit's counts are
         scaled to L2 norm at most 1, the sensitivity under adding or removing one unit.
-        Noise of standard deviation `sigma`. Event: one Gaussian with multiplier `sigma`.
+        Noise of standard deviation `sigma`. Event: one Gaussian with multiplier `sigma`,
+        or one discrete Gaussian where the plan says exact noise (see `noisy_sum`).
         """
         mechanism = self._planned(NoisyHistogram, bins=bins, sigma=sigma)
 
@@ -124,7 +130,7 @@ class PrivateRecords:
             chosen = bin_of(batch).long().clamp(0, bins - 1)
             return Blocks(torch.ones(len(chosen), 1, device=chosen.device), chosen, bins)
 
-        return self._door.release(mechanism, 1, lambda: self._clipped_sum(one_hot, 1.0), sigma)
+        return self._noisy_sum(mechanism, one_hot, 1.0)
 
     def dp_sgd(
         self, plan: Plan, speed: Speed | None = None, name: str | None = None
@@ -178,13 +184,42 @@ class PrivateRecords:
         self._door.reveal(planned[0])
         return self._records
 
-    def _clipped_sum(self, vector_of: Callable[[Batch], Vectors], clip: float) -> torch.Tensor:
+    def _noisy_sum(
+        self,
+        mechanism: NoisySum | NoisyHistogram,
+        vector_of: Callable[[Batch], Vectors],
+        clip: float,
+    ) -> torch.Tensor:
+        door = self._door
+        if mechanism.noise == EXACT:
+            grid = Grid.of(clip, mechanism.sigma)
+            # Whether every unit has one record is private: only its declaration may choose
+            # between orders of floating-point operations.
+            alone = self._records.units is None
+
+            def on_grid(width: int) -> GridSum:
+                return GridSum(grid, width, door.device, alone)
+
+            return door.release_on_grid(
+                mechanism, lambda: self._sum_over_units(vector_of, on_grid), grid
+            )
+
+        def clipped(width: int) -> ClippedSum:
+            return ClippedSum(clip, width, door.device, self._units.single)
+
+        return door.release(
+            mechanism, 1, lambda: self._sum_over_units(vector_of, clipped), mechanism.sigma * clip
+        )
+
+    def _sum_over_units(
+        self, vector_of: Callable[[Batch], Vectors], start: Callable[[int], ClippedSum]
+    ) -> torch.Tensor:
         form = self._form(vector_of, "vector_of")
         if len(form) != 1:
             raise PrivacyError(
                 f"vector_of must return one vector a row; it gave rows of shape {list(form)}."
             )
-        total = ClippedSum(clip, form[0], self._door.device, self._units.single)
+        total = start(form[0])
         for vectors, _, owners in self._apply(vector_of, form):
             total.add(vectors, owners)
         return total.finish()
@@ -193,7 +228,11 @@ class PrivateRecords:
         """Check `fn` on random rows; the shape of its value for one row, thereby public."""
         trial = random_batch(self._records, TRIAL_ROWS, self._door.device)
         with secluded(self._door.noise.callback_stream_seed()), torch.no_grad():
-            return tuple(check_rows(_dense(fn), trial, what).shape[1:])
+            form = tuple(check_rows(_dense(fn), trial, what).shape[1:])
+            if any(getattr(m, "noise", None) == EXACT for m in self._door.plan.mechanisms):
+                many = random_batch(self._records, _ROWS_AT_ONCE * 3 // 2, self._door.device)
+                check_places(_packed(fn), many, what)
+            return form
 
     def _apply(
         self, fn: Callable[[Batch], Vectors], form: tuple[int, ...]
@@ -237,6 +276,18 @@ def _dense(fn: Callable[[Batch], Vectors]) -> Callable[[Batch], torch.Tensor]:
         return _dense_rows(fn(batch))
 
     return dense
+
+
+def _packed(fn: Callable[[Batch], Vectors]) -> Callable[[Batch], torch.Tensor]:
+    """As `_dense`, without the zeros: values, and last the block they stand in."""
+
+    def packed(batch: Batch) -> torch.Tensor:
+        found = fn(batch)
+        if isinstance(found, Blocks):
+            return torch.cat((found.values, found.block.unsqueeze(1)), dim=1)
+        return found
+
+    return packed
 
 
 def _dense_rows(vectors: Vectors) -> torch.Tensor:

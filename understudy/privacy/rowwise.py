@@ -57,6 +57,30 @@ def check_rows(value_of: Callable[[Batch], torch.Tensor], batch: Batch, what: st
     return values
 
 
+def check_places(value_of: Callable[[Batch], torch.Tensor], rows: Batch, what: str) -> None:
+    """Refuse `value_of` unless a row has the same value, to the last bit, wherever it stands.
+
+    For exact noise: there a unit that comes or goes must not move the last bits of others
+    by making them change places. The two thirds of `rows` that make up a batch are
+    evaluated as they stand; then each half of it in the other half's place, in reverse
+    order, beside rows that were not there before. Arithmetic that depends on place or
+    company does so whatever the values are, so random rows show it.
+    """
+    third = len(rows) // 3
+    here = value_of(rows.rows(0, 2 * third))
+    for start in (0, third):
+        moved = torch.arange(start, start + third).flip(0)
+        strangers = torch.arange(2 * third, 3 * third)
+        order = (strangers, moved) if start == 0 else (moved, strangers)
+        there = value_of(rows.picked(torch.cat(order)))
+        back = there[third:] if start == 0 else there[:third]
+        if not torch.equal(back.flip(0), here[start : start + third]):
+            raise PrivacyError(
+                f"{what} gives a row other last bits in another place of its batch, so exact "
+                "noise would not cover what one record changes; use --noise float."
+            )
+
+
 def check_loss(
     loss_of: Callable[[Batch], torch.Tensor],
     parameters: Sequence[torch.Tensor],

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import fields
 
+from understudy.privacy.arithmetic import noise_of
 from understudy.privacy.ledger import Entry
 from understudy.privacy.plan import RELATION
 from understudy.release.build import Price, Reckoning, claim_of
@@ -38,6 +39,11 @@ def claim_problems(claim: Claim, entries: Sequence[Entry], reckoning: Reckoning)
         problems.append(
             f"the claim names the accountant {claim.accountant!r}, "
             f"but it is {expected.accountant!r}."
+        )
+    planned_noise = noise_of(reckoning.plan.mechanisms)
+    if expected.randomness.noise != planned_noise:
+        problems.append(
+            f"the run states {expected.randomness.noise} noise, but its plan has {planned_noise}."
         )
     problems += _spending_problems(claim.spending, expected.spending)
     for name in (f.name for f in fields(Claim) if f.name not in _COMPARED_APART):

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from understudy.privacy.mechanisms import NOISES
 from understudy.release.strict_json import Fields
 
 SPLITS = ("keyed-hash", "given", "stratified", "none")
@@ -35,7 +36,7 @@ class Randomness:
     @staticmethod
     def read(fields: Fields) -> Randomness:
         found = Randomness(
-            fields.text("source"), fields.one_of("noise", ("float",)), fields.flag("insecure_seed")
+            fields.text("source"), fields.one_of("noise", NOISES), fields.flag("insecure_seed")
         )
         fields.end()
         return found

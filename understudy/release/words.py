@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from decimal import ROUND_CEILING, Decimal
 from typing import TYPE_CHECKING
 
+from understudy.privacy.mechanisms import EXACT
+
 if TYPE_CHECKING:
     from understudy.release.claim import Claim
 
@@ -37,6 +39,12 @@ _FLOAT_WORDS = (
     "attacks on the last bits of what was computed are not covered."
 )
 
+_EXACT_WORDS = (
+    "Noise was drawn and added in whole numbers (a discrete Gaussian), to sums that were bounded "
+    "after rounding: the figures hold for the numbers that were computed, and attacks on the last "
+    "bits of floating-point noise do not apply."
+)
+
 
 def claim_in_words(claim: Claim) -> list[str]:
     """Plain sentences; the first says kind, epsilon, delta and unit."""
@@ -47,7 +55,7 @@ def claim_in_words(claim: Claim) -> list[str]:
         "to what is revealed about them.",
         _assumed_public(claim),
         _randomness(claim),
-        *([_FLOAT_WORDS] if claim.kind != "empirical" else []),
+        *_arithmetic(claim),
         _tuning(claim),
         _public_inputs(claim),
         _SPLIT_WORDS[claim.split],
@@ -134,6 +142,12 @@ def _randomness(claim: Claim) -> str:
             "not protect anybody: this is for testing only."
         )
     return f"Noise and sampling came from a secret source: {claim.randomness.source}."
+
+
+def _arithmetic(claim: Claim) -> list[str]:
+    if claim.kind == "empirical":
+        return []
+    return [_EXACT_WORDS if claim.randomness.noise == EXACT else _FLOAT_WORDS]
 
 
 def _tuning(claim: Claim) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.errors import UserError, did_you_mean
+from understudy.privacy.mechanisms import NOISES
 from understudy.privacy.plan import Budget
 from understudy.privacy.state import write_durably
 
@@ -33,6 +34,8 @@ class RunConfig:
     samples: how many records to make; None makes as many as the training part declares.
     selected_among, selected_by, selection_covered: what these settings were chosen among,
         by what, and whether that choice is public or charged.
+    noise: "exact" or "float", the arithmetic of the noise; None takes exact for methods whose
+        releases are one-shot, float for others.
     limit: a smoke run on about so many training records, samples and test records; it can
         never be released.
     insecure_noise_seed: repeatable noise for debugging; such a run can never be released.
@@ -60,6 +63,7 @@ class RunConfig:
     selected_among: tuple[str, ...] = ()
     selected_by: str | None = None
     selection_covered: bool = False
+    noise: str | None = None
     limit: int | None = None
     insecure_noise_seed: int | None = None
 
@@ -73,6 +77,8 @@ class RunConfig:
             raise UserError(f"--count must be at least 1, not {self.count}.")
         if not 0 < self.holdout < 1:
             raise UserError(f"--holdout must lie between 0 and 1, not {self.holdout}.")
+        if self.noise is not None and self.noise not in NOISES:
+            raise UserError(f"--noise must be {' or '.join(NOISES)}, not {self.noise!r}.")
         if self.samples is not None and self.samples < 1:
             raise UserError(f"--samples must be at least 1, not {self.samples}.")
         if self.limit is not None and self.limit < 2:

@@ -19,6 +19,7 @@ from understudy.methods.config import ResolvedConfig, config_to_json, resolve_co
 from understudy.methods.contract import Facts, Method
 from understudy.methods.registry import get_method
 from understudy.privacy.account_book import Book, default_dataset_name
+from understudy.privacy.arithmetic import choose_noise, spend_with
 from understudy.privacy.noise import NoiseSource
 from understudy.privacy.plan import Plan
 from understudy.progress import Progress
@@ -41,7 +42,10 @@ class Material:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run that has everything but its noise."""
+    """A run that has everything but its noise.
+
+    noise: the arithmetic that it will be drawn and added in, "exact" or "float".
+    """
 
     config: RunConfig
     method: Method
@@ -49,6 +53,7 @@ class Prepared:
     material: Material
     facts: Facts
     inferred_count: bool
+    noise: str
 
 
 def prepare(
@@ -66,7 +71,8 @@ def prepare(
     if config.limit is not None:
         key = open_book(config, home).split_key() if split_key is None else split_key
         material, facts = _limited(material, facts, config.limit, key)
-    return Prepared(config, method, settings, material, facts, config.count is None)
+    noise = choose_noise(method.spend(settings.config, facts), config.noise, config.method)
+    return Prepared(config, method, settings, material, facts, config.count is None, noise)
 
 
 def gather(
@@ -149,7 +155,7 @@ def sample_count(prepared: Prepared) -> int:
 def calibrate(prepared: Prepared) -> Plan:
     """The plan of this run: the method's spending at the least noise the budget allows."""
     spend = prepared.method.spend(prepared.settings.config, prepared.facts)
-    return prepared.config.budget().calibrate(spend)
+    return prepared.config.budget().calibrate(spend_with(spend, prepared.noise))
 
 
 def run_facts(prepared: Prepared, noise: NoiseSource) -> RunFacts:
@@ -169,7 +175,9 @@ def run_facts(prepared: Prepared, noise: NoiseSource) -> RunFacts:
         split=prepared.material.split,
         assumed_public=tuple(assumed),
         randomness=Randomness(
-            source=noise.description, insecure_seed=noise.insecure_seed is not None
+            source=noise.description,
+            noise=prepared.noise,
+            insecure_seed=noise.insecure_seed is not None,
         ),
         limit=config.limit,
     )

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
-.PHONY: install demo test test-fast lint docs audit clean
+.PHONY: install demo test test-fast lint docs audit mutants clean
 
 install: $(READY)
 
@@ -37,6 +37,9 @@ docs: install
 
 audit: install
 	UNDERSTUDY_AUDIT=1 $(TESTS) -m audit
+
+mutants: install
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.mutants --slowest
 
 clean:
 	rm -rf $(VENV) demo build dist *.egg-info

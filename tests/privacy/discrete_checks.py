@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from tests.privacy.noise_checks import ALPHA
+from understudy.audit.noise_tests import ALPHA
 
 Draws = npt.NDArray[np.int64]
 _BINS = 200

@@ -15,8 +15,8 @@ import pytest
 import torch
 
 from tests.privacy.discrete_checks import fits
-from tests.privacy.noise_checks import SAMPLES
 from tests.privacy.rig import Silence, fits_noise, handle, open_door, pixels, records, vectors
+from understudy.audit.noise_tests import SAMPLES
 from understudy.data.records import Records
 from understudy.errors import PrivacyError
 from understudy.privacy import door, grid, private_records

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from scipy import stats
 from torch import nn
 
-from tests.privacy.noise_checks import ALPHA
+from understudy.audit.noise_tests import fits_normal as fits_noise
 from understudy.data.records import Records
 from understudy.data.schema import Attribute, Schema
 from understudy.privacy.backends.base import Loss
@@ -25,6 +24,7 @@ from understudy.privacy.private_records import PrivateRecords
 from understudy.privacy.state import State
 from understudy.privacy.tape import Tape
 
+__all__ = ["fits_noise"]
 CLASSES = ("a", "b", "c")
 KEY = b"k" * 32
 
@@ -182,11 +182,3 @@ def train_steps(
         session.step([model], loss)
         optimiser.step()
         door.checkpoint(snapshot_of(model))
-
-
-def fits_noise(values: np.ndarray, deviation: float) -> bool:
-    """Two-sided: neither too little nor too much, and normal in shape."""
-    scaled = values / deviation
-    below = stats.chi2.cdf(np.sum(scaled**2), df=scaled.size)
-    spread = 2 * min(below, 1 - below)
-    return bool(min(spread, stats.kstest(scaled, "norm").pvalue) > ALPHA / 2)

@@ -1,7 +1,7 @@
 """Checks of the rules, each a function from an empty folder to whether the rule holds.
 
 They look at what runs through the door do, not at how; so each passes on the house as
-it is and fails when one of the faults in `faults.py` is planted in it.
+it is and fails when one of the faults in `tests/mutants` is planted in it.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from scipy import stats
 
 from tests.privacy import slow_discrete_gaussian as slow
 from tests.privacy.discrete_checks import are_independent, fits, has_tails, is_symmetric
-from tests.privacy.noise_checks import ALPHA, SAMPLES
+from understudy.audit.noise_tests import ALPHA, SAMPLES
 from understudy.errors import UserError
 from understudy.privacy import discrete_gaussian as fast
 from understudy.privacy.grid import NOISE_STEPS

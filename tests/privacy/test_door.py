@@ -10,7 +10,6 @@ import pytest
 import torch
 from scipy import stats
 
-from tests.privacy.noise_checks import ALPHA
 from tests.privacy.rig import (
     Silence,
     classify,
@@ -26,6 +25,7 @@ from tests.privacy.rig import (
     train_steps,
     vectors,
 )
+from understudy.audit.noise_tests import ALPHA
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.batch import Batch
 from understudy.privacy.clipping import Blocks

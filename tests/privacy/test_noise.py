@@ -15,13 +15,13 @@ import pytest
 import torch
 from scipy import stats
 
-from tests.privacy.noise_checks import (
+from understudy.audit.noise_tests import (
     forked_child_differs,
     has_independent_draws,
     is_normal,
-    samples_by_poisson,
     streams_differ,
 )
+from understudy.audit.sampling_tests import samples_by_poisson
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy import chacha
 from understudy.privacy.noise import NoiseSource

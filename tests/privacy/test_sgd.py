@@ -11,7 +11,6 @@ import torch
 from scipy import stats
 from torch import nn
 
-from tests.privacy.noise_checks import ALPHA
 from tests.privacy.rig import (
     Silence,
     classify,
@@ -28,6 +27,7 @@ from tests.privacy.rig import (
     snapshot_of,
     train_steps,
 )
+from understudy.audit.noise_tests import ALPHA
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.batch import Batch, Draws
 from understudy.privacy.journal import Journal

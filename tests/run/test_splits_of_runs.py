@@ -64,7 +64,7 @@ def test_a_record_stays_where_it_is_whatever_comes_or_goes(workplace: Workplace)
     drawing.class_folder(workplace / "photos", count=60)
     before = parts(workplace)
     shutil.rmtree(workplace / "photos/round")
-    drawing.class_folder(workplace / "photos", count=30, classes=("round",), seed=9)
+    drawing.class_folder(workplace / "photos", count=37, classes=("round",), seed=9)
     after = parts(workplace)
     both = contents(before["train"]) | contents(before["test"])
     for name in ("train", "test"):

@@ -1,0 +1,102 @@
+"""Measured sensitivity of every door: never above what it declares, and not far below."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+import torch
+
+from understudy.audit.doors import (
+    CLIP,
+    DoorCase,
+    StepCase,
+    Still,
+    ensemble_cases,
+    local_case,
+    one_shot_cases,
+)
+from understudy.audit.neighbours import (
+    WIDTH,
+    adversarial_neighbours,
+    opposites,
+    people,
+    random_neighbours,
+    vectors,
+)
+from understudy.audit.sensitivity import ROUNDING, Move, farthest, moves_of, step_moves
+from understudy.privacy.mechanisms import _KINDS
+
+PAIRS = [*adversarial_neighbours(), *random_neighbours(6)]
+PEOPLE = people()
+
+
+def assert_declared(moves: list[Move], sensitivity: float) -> None:
+    worst = farthest(moves)
+    assert worst.distance <= sensitivity * (1 + ROUNDING), f"moved too far by {worst.name}"
+    assert worst.distance >= 0.99 * sensitivity, "no pair comes near what is declared"
+
+
+@pytest.mark.parametrize("case", one_shot_cases(), ids=lambda c: c.name)
+def test_one_unit_moves_a_release_no_further_than_declared(case: DoorCase) -> None:
+    assert_declared(moves_of(case, PAIRS), case.sensitivity)
+
+
+@pytest.mark.parametrize("case", one_shot_cases(), ids=lambda c: c.name)
+def test_one_person_moves_a_release_no_further_than_declared(case: DoorCase) -> None:
+    assert_declared(moves_of(case, PEOPLE), case.sensitivity)
+
+
+STEPS = [
+    StepCase(backend, precision, draws)
+    for backend in ("expanded", "vmap", "opacus")
+    for precision, draws in (("float32", 1), ("float32", 3), ("bfloat16", 3))
+]
+
+
+@pytest.mark.parametrize("case", STEPS, ids=lambda c: c.name)
+def test_one_unit_moves_a_step_no_further_than_the_clip(case: StepCase) -> None:
+    assert_declared(step_moves(case, [*PAIRS, *PEOPLE]), CLIP)
+
+
+@pytest.mark.audit
+@pytest.mark.skipif("UNDERSTUDY_AUDIT" not in os.environ, reason="many pairs: make audit")
+@pytest.mark.parametrize("case", STEPS, ids=lambda c: c.name)
+def test_many_random_units_move_a_step_no_further_than_the_clip(case: StepCase) -> None:
+    assert_declared(step_moves(case, random_neighbours(400, seed=11)), CLIP)
+
+
+@pytest.mark.parametrize("case", ensemble_cases(), ids=lambda c: c.name)
+def test_one_unit_moves_an_ensemble_no_further_than_declared(case: DoorCase) -> None:
+    pairs = [*opposites(), *random_neighbours(20, seed=1), *adversarial_neighbours(), *PEOPLE]
+    moves = moves_of(case, pairs)
+    assert_declared(moves, case.sensitivity)
+
+
+def test_two_records_are_never_farther_apart_than_a_local_release_declares() -> None:
+    case = local_case()
+    rows = np.concatenate([pair.both.features for pair in PAIRS])
+    out = case.output(vectors(rows), Still()).double()
+    farther = torch.cdist(out, out).max()
+    assert farther <= case.sensitivity * (1 + ROUNDING), "two records are too far apart"
+    assert farther >= 0.99 * case.sensitivity
+
+
+def test_every_mechanism_is_measured() -> None:
+    cases = [*one_shot_cases(), *ensemble_cases(), local_case()]
+    measured = {case.mechanism.kind for case in cases} | {"dp-sgd"}
+    assert measured == set(_KINDS) - {"reveal"}
+
+
+def test_the_measurement_sees_a_sensitivity_that_is_too_large() -> None:
+    """Two sides: the same doors do not pass for a declaration one percent smaller."""
+    case = one_shot_cases()[0]
+    with pytest.raises(AssertionError, match="moved too far"):
+        assert_declared(moves_of(case, PAIRS), 0.99 * case.sensitivity)
+
+
+def test_outputs_that_are_no_numbers_are_the_farthest() -> None:
+    case = one_shot_cases()[0]
+    broken = DoorCase("raw", case.mechanism, 1.0, lambda _: torch.full((WIDTH,), np.nan))
+    assert farthest(moves_of(broken, PAIRS[:1])).distance == float("inf")

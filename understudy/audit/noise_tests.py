@@ -1,0 +1,91 @@
+"""Two-sided statistical tests of noise: neither too little nor too much, and independent.
+
+Each test returns whether what it looks at passes, so that broken twins can be tried too.
+All of them share one promise: if up to `MOST_TESTS` of them are run on sound noise, the
+chance that any one of them raises an alarm is at most `FAMILY_ALPHA`. At 100,000 draws a
+scale that is off by 5% either way is seen with near certainty all the same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy import stats
+
+FAMILY_ALPHA = 1e-6
+MOST_TESTS = 1000
+ALPHA = FAMILY_ALPHA / MOST_TESTS
+"""False alarms: of all tests together, and of one."""
+
+SAMPLES = 100_000
+
+Floats = npt.NDArray[np.float64]
+
+
+class NormalSource(Protocol):
+    """What draws standard normal values."""
+
+    def normal(self, shape: int) -> torch.Tensor: ...
+
+
+def fits_normal(values: Floats, deviation: float) -> bool:
+    """Whether values fit N(0, deviation^2): Kolmogorov-Smirnov for shape, chi-square for scale."""
+    scaled = values / deviation
+    shape = float(stats.kstest(scaled, "norm").pvalue)
+    return bool(min(shape, spread_p_value(scaled)) > ALPHA / 2)
+
+
+def spread_p_value(scaled: Floats) -> float:
+    """How likely standard normal values have a sum of squares this far out, to either side."""
+    below = stats.chi2.cdf(np.sum(scaled**2), df=scaled.size)
+    above = stats.chi2.sf(np.sum(scaled**2), df=scaled.size)
+    return float(2 * min(below, above))
+
+
+def is_normal(source: NormalSource, scale: float) -> bool:
+    """Whether 100,000 draws of a source have this scale and no other."""
+    return fits_normal(source.normal(SAMPLES).double().numpy(), scale)
+
+
+def are_independent(draws: Floats) -> bool:
+    """Whether values hardly ever come again, and neighbours and halves are uncorrelated."""
+    if len(np.unique(draws)) < 0.95 * len(draws):  # float32 itself makes a few hundred meet
+        return False
+    pairs = [(draws[:-lag], draws[lag:]) for lag in (1, 2, len(draws) // 2)]
+    values = [stats.pearsonr(a, b).pvalue for a, b in pairs]
+    values += [stats.pearsonr(a**2, b**2).pvalue for a, b in pairs]
+    return bool(min(values) > ALPHA / len(values))
+
+
+def has_independent_draws(source: NormalSource) -> bool:
+    """Whether 100,000 draws of a source are independent of one another."""
+    return are_independent(source.normal(SAMPLES).double().numpy())
+
+
+def streams_differ(make: Callable[[], NormalSource]) -> bool:
+    """Whether two sources made alike share no value at all."""
+    one, two = make().normal(1000).double(), make().normal(1000).double()
+    return not np.intersect1d(one.numpy(), two.numpy()).size
+
+
+def forked_child_differs(source: NormalSource) -> bool:
+    """Whether a forked child and its parent go on to draw different values."""
+    source.normal(3)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writer, source.normal(64).double().numpy().tobytes())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        theirs = np.frombuffer(pipe.read())
+    os.waitpid(child, 0)
+    ours = source.normal(64).double().numpy()
+    return theirs.size == 64 and not np.intersect1d(ours, theirs).size

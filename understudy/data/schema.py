@@ -21,6 +21,12 @@ class Attribute:
     classes: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        words = (self.name, *self.classes)
+        if not all(isinstance(word, str) for word in words):
+            wrong = next(word for word in words if not isinstance(word, str))
+            raise UserError(
+                f"attribute {self.name!r}: names of attributes and classes are text, not {wrong!r}."
+            )
         if not self.classes:
             raise UserError(f"attribute {self.name!r} has no classes; name at least one.")
         if len(set(self.classes)) != len(self.classes):

@@ -1,0 +1,36 @@
+"""What a schema refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from understudy.data.schema import Schema
+from understudy.errors import UserError
+
+GOOD: dict[str, Any] = {
+    "attributes": [{"name": "digit", "classes": ["0", "1"]}],
+    "label": "digit",
+    "sensitive": [],
+    "utility": [],
+}
+
+
+def test_a_schema_comes_back_from_json() -> None:
+    assert Schema.from_json(GOOD).to_json() == GOOD
+
+
+@pytest.mark.parametrize(
+    ("attribute", "words"),
+    [
+        ({"name": "digit", "classes": ["0", 1]}, "are text, not 1"),
+        ({"name": "digit", "classes": [None, "1"]}, "are text, not None"),
+        ({"name": 7, "classes": ["0", "1"]}, "are text, not 7"),
+        ({"name": "digit", "classes": []}, "has no classes"),
+        ({"name": "digit", "classes": ["0", "0"]}, "names a class twice"),
+    ],
+)
+def test_attributes_that_are_none_are_refused(attribute: dict[str, Any], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        Schema.from_json({**GOOD, "attributes": [attribute]})

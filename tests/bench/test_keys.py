@@ -126,3 +126,14 @@ def test_a_raised_version_redoes_what_rests_on_it(monkeypatch: pytest.MonkeyPatc
     assert measured_anew.evaluate != first.evaluate
     monkeypatch.setattr("understudy.bench.keys.FIT_VERSION", 2)
     assert phase_keys(cell, data=None).fit != first.fit
+
+
+def test_keys_of_one_shot_methods_say_that_their_noise_is_exact(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one_shot, stepwise = CELL, replace(CELL, method="dp-gan")
+    before = [phase_keys(cell, data=None).fit for cell in (one_shot, stepwise)]
+    monkeypatch.setattr("understudy.bench.keys.EXACT", "another arithmetic")
+    after = [phase_keys(cell, data=None).fit for cell in (one_shot, stepwise)]
+    assert after[0] != before[0]
+    assert after[1] == before[1]

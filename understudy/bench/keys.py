@@ -17,6 +17,8 @@ from understudy.bench.code_digest import code_digest
 from understudy.bench.lookup import Lookup, is_declared_public
 from understudy.errors import PrivacyError
 from understudy.methods.config import config_to_json
+from understudy.methods.contract import ONE_SHOT, Method
+from understudy.privacy.mechanisms import EXACT
 from understudy.run.prepare import book_name
 
 FIT_VERSION, EVALUATE_VERSION = 1, 1
@@ -58,6 +60,7 @@ def phase_keys(cell: Cell, *, data: str | None, lookup: Lookup | None = None) ->
             "data": data,
             "public": None if cell.public is None else book_name(cell.public),
             **{name: getattr(cell, name) for name in _FIT_FIELDS},
+            **_noise_by_default(method),
             **_later_than_first(FIT_VERSION),
         },
     )
@@ -65,6 +68,12 @@ def phase_keys(cell: Cell, *, data: str | None, lookup: Lookup | None = None) ->
     protocol = lookup.protocol(cell.protocol).to_json()
     measured = {"sample": sample, "protocol": protocol, **_later_than_first(EVALUATE_VERSION)}
     return Keys(fit, sample, _hash("evaluate", measured))
+
+
+def _noise_by_default(method: Method) -> dict[str, str]:
+    """Methods of one-shot releases add exact noise by default; they once added the float
+    kind, as others do, and those keys were made before there was a choice."""
+    return {"noise": EXACT} if method.info.family == ONE_SHOT else {}
 
 
 def _later_than_first(version: int) -> dict[str, int]:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
     from understudy.privacy.private_records import PrivateRecords
 
+ONE_SHOT = "one-shot features"
+"""The family of methods that release sums over all units once, and train on those."""
+
 
 @dataclass(frozen=True)
 class MethodInfo:

@@ -31,7 +31,7 @@ ROOMS = (
 EVERYWHERE = {"understudy", "understudy.errors", "understudy.progress"}
 """Modules that belong to no room; the bare package is what holds the version."""
 
-FEWEST_TESTS = 3100
+FEWEST_TESTS = 3800
 """A guard against tests that vanish unseen; raise it as the suite grows."""
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from understudy.audit import black_box
 from understudy.audit.black_box import density_scores
 from understudy.audit.canaries import blank_records, extremes, plant, random_records, toss
 from understudy.audit.rehearsal import made_up_records
@@ -83,6 +84,15 @@ def test_a_release_that_repeats_canaries_gives_them_away(joined: int, blur: int)
     scores = density_scores(canaries, replace(leaky, features=blurred))
     assert np.isfinite(scores).all()
     assert extremes(scores, 20).correct(coins) == 20
+
+
+def test_scores_do_not_depend_on_how_many_canaries_are_looked_at_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    canaries, released = random_records(RECORDS, 70, seed=3), made_up_records(90, 4)
+    together = density_scores(canaries, released)
+    monkeypatch.setattr(black_box, "_ROWS_AT_ONCE", 16)
+    assert density_scores(canaries, released) == pytest.approx(together)
 
 
 def test_a_release_that_knows_nothing_of_them_does_not() -> None:

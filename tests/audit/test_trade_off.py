@@ -40,6 +40,11 @@ def test_gaussian_conversions(mu: float) -> None:
     assert gaussian_mu(epsilon, 1e-5) == pytest.approx(mu, rel=1e-6)
 
 
+@pytest.mark.parametrize(("epsilon", "delta"), [(3000.0, 1e-5), (1e-5, 1e-5), (1e-4, 1e-12)])
+def test_claims_of_any_size_have_a_curve(epsilon: float, delta: float) -> None:
+    assert gaussian_epsilon(gaussian_mu(epsilon, delta), delta) == pytest.approx(epsilon, rel=1e-4)
+
+
 def test_hardly_any_signal_costs_nothing_at_this_delta() -> None:
     assert gaussian_epsilon(1e-6, 1e-5) == 0
     assert gaussian_epsilon(0.0, 1e-5) == 0

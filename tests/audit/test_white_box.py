@@ -24,7 +24,7 @@ from understudy.errors import PrivacyError, UserError
 from understudy.methods.config import resolve_config
 from understudy.methods.contract import Method
 from understudy.methods.registry import get_method, method_names
-from understudy.privacy import clipping
+from understudy.privacy import clipping, gradients
 from understudy.privacy.arithmetic import choose_noise, spend_with
 from understudy.privacy.door import Door
 from understudy.privacy.journal import Journal
@@ -124,6 +124,21 @@ def test_a_clip_that_does_not_hold_is_heard(
     assert not audited(bad.Honest(), tmp_path / "right", SMALL, noise="float").contradicted
     monkeypatch.setattr(clipping, "clip_rows", wide_clip)
     assert audited(bad.Honest(), tmp_path / "wrong", SMALL, noise="float").contradicted
+
+
+def test_a_clip_of_training_that_does_not_hold_is_heard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Canaries pass through the sum that the engine makes for everybody."""
+    _repeatable(monkeypatch)
+    monkeypatch.setattr(gradients, "ClippedSum", _TwentyTimesTheClip)
+    many = AuditPlan(1200, 480, 1e-5)
+    assert audited(get_method("dp-gan"), tmp_path, many).contradicted
+
+
+class _TwentyTimesTheClip(clipping.ClippedSum):
+    def __init__(self, clip: float, width: int, device: torch.device, single: bool) -> None:
+        super().__init__(20 * clip, width, device, single)
 
 
 @pytest.mark.parametrize("noise", ["exact", "float"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from understudy.audit.canaries import Scores
@@ -23,27 +25,31 @@ def density_scores(canaries: Records, released: Records) -> Scores:
     canary to its nearest released record: copies and near copies stand out, and of records
     that are all far the nearest few count. Scores only order canaries.
     """
-    known, made = _flat(canaries), _flat(released)
-    squares = _squared_distances(known, made)
-    other_label = np.asarray(canaries.labels)[:, None] != np.asarray(released.labels)[None, :]
-    enough = (~other_label).sum(axis=1) >= _FEWEST_NEIGHBOURS
-    squares[other_label & enough[:, None]] = np.inf
-    nearest = squares.min(axis=1)
+    nearest = np.concatenate([squares.min(axis=1) for squares in _blocks(canaries, released)])
     width = _NARROW * float(nearest.mean()) or 1.0
-    weights = np.exp(-(squares - nearest[:, None]) / (2 * width))
-    return np.asarray(np.log(weights.mean(axis=1)) - nearest / (2 * width))
+    densities = [
+        np.log(np.exp(-(squares - squares.min(axis=1, keepdims=True)) / (2 * width)).mean(axis=1))
+        for squares in _blocks(canaries, released)
+    ]
+    return np.asarray(np.concatenate(densities) - nearest / (2 * width))
 
 
-def _flat(records: Records) -> np.ndarray:
+def _blocks(canaries: Records, released: Records) -> Iterator[Scores]:
+    """Squared distances, some canaries at a time, to the released records they are held against.
+
+    Memory grows with the records, never with canaries times records.
+    """
+    known, made = _flat(canaries), _flat(released)
+    lengths = (made**2).sum(axis=1)
+    of_canaries, of_released = np.asarray(canaries.labels), np.asarray(released.labels)
+    for start in range(0, len(known), _ROWS_AT_ONCE):
+        some = slice(start, start + _ROWS_AT_ONCE)
+        squares = (known[some] ** 2).sum(axis=1)[:, None] + lengths - 2 * known[some] @ made.T
+        other_label = of_canaries[some, None] != of_released
+        enough = (~other_label).sum(axis=1) >= _FEWEST_NEIGHBOURS
+        yield np.where(other_label & enough[:, None], np.inf, np.maximum(squares, 0.0))
+
+
+def _flat(records: Records) -> Scores:
     scale = 255.0 if records.is_images else 1.0
     return np.asarray(records.features, dtype=np.float64).reshape(len(records), -1) / scale
-
-
-def _squared_distances(known: np.ndarray, made: np.ndarray) -> np.ndarray:
-    found = np.empty((len(known), len(made)))
-    lengths = (made**2).sum(axis=1)
-    for start in range(0, len(known), _ROWS_AT_ONCE):
-        some = known[start : start + _ROWS_AT_ONCE]
-        squares = (some**2).sum(axis=1)[:, None] + lengths[None, :] - 2 * some @ made.T
-        found[start : start + len(some)] = np.maximum(squares, 0.0)
-    return found

@@ -35,9 +35,9 @@ def p_value(
     reached = binom.sf(correct - 1, guesses, right)
     if correct < 1 or delta == 0:
         return np.asarray(np.minimum(reached, 1.0))
-    below = np.arange(correct - 1, -1, -1)
-    just_missed = np.cumsum(binom.pmf(below[None, :], guesses, right[:, None]), axis=1)
-    helped = (just_missed / np.arange(1, correct + 1)).max(axis=1)
+    below, missing = np.arange(correct - 1, -1, -1), np.arange(1, correct + 1)
+    # One epsilon at a time: all together would take gigabytes for millions of canaries.
+    helped = np.array([(np.cumsum(binom.pmf(below, guesses, q)) / missing).max() for q in right])
     return np.asarray(np.minimum(reached + 2 * canaries * delta * helped, 1.0))
 
 

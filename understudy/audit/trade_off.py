@@ -213,7 +213,12 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     """The mu at which mu-GDP costs `epsilon` at `delta`."""
     from scipy.optimize import brentq
 
-    return float(brentq(lambda m: gaussian_epsilon(m, delta) - epsilon, 1e-4, 40.0, xtol=1e-10))
+    least, most = 1.0, 1.0
+    while gaussian_epsilon(least, delta) > epsilon:
+        least /= 2
+    while gaussian_epsilon(most, delta) < epsilon:
+        most *= 2
+    return float(brentq(lambda m: gaussian_epsilon(m, delta) - epsilon, least, most, xtol=1e-12))
 
 
 class _Lines:

@@ -220,7 +220,7 @@ class _CanaryEngine(GradientEngine):
         others = super().clipped_sum(loss, draws, chosen[canaries < 0])
         planned = self._mechanism
         release = Release(planned.name, planned.rate, planned.clip, planned.sigma, self._expected)
-        total = ClippedSum(planned.clip, self.width, self.device, single=True)
+        total = self._new_sum(single=True)
         present = canaries[canaries >= 0]
         if self._observer.expect(others.total, release) and len(present):
             total.add(self._observer.voices(present, self.width, release), present)

@@ -113,7 +113,7 @@ class GradientEngine:
         """
         self.prepare(loss, draws)
         assert self._backend is not None
-        total = ClippedSum(self._mechanism.clip, self.width, self.device, self._units.single)
+        total = self._new_sum(self._units.single)
         losses: list[torch.Tensor] = []
         for batch, owners in self._micro_batches(chosen, draws):
             with secluded(self._noise.callback_stream_seed()):
@@ -122,6 +122,10 @@ class GradientEngine:
             losses.append(values[: int((owners >= 0).sum())])
         mean = float(torch.cat(losses).mean()) if losses else float("nan")
         return GradientSum(total.finish(), total.units, total.clipped, mean)
+
+    def _new_sum(self, single: bool) -> ClippedSum:
+        """The one bound on units' gradients, which an audit puts to the test too."""
+        return ClippedSum(self._mechanism.clip, self.width, self.device, single)
 
     def _micro_batches(self, chosen: Rows, draws: Draws) -> Iterator[tuple[Batch, Rows]]:
         """Fixed-shape micro-batches: the last is padded with repeats that count for nothing."""

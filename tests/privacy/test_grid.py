@@ -50,6 +50,13 @@ def test_no_row_is_longer_than_the_sensitivity_after_rounding(sigma: float, clip
     assert min(squares(steps)) == 0
 
 
+@pytest.mark.parametrize(("clip", "size"), [(1e-200, 1e-180), (1e-200, 1e200), (1e300, 1e300)])
+def test_doubles_beyond_what_squares_can_hold_are_bounded_too(clip: float, size: float) -> None:
+    grid = Grid.of(clip, 1.0)
+    steps, _ = to_grid(torch.full((1, 4), size, dtype=torch.float64), grid)
+    assert squares(steps)[0] <= grid.sensitivity**2
+
+
 @pytest.mark.parametrize("sigma", [2.0**-6, 0.1, 0.53, 1.0, 3.7371, 1e5, 2.0**20])
 def test_the_noise_over_the_sensitivity_is_at_least_sigma(sigma: float) -> None:
     grid = Grid.of(1.0, sigma)

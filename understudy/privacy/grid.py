@@ -64,9 +64,9 @@ def to_grid(vectors: torch.Tensor, grid: Grid) -> tuple[torch.Tensor, torch.Tens
     Truncating towards zero makes no vector longer. Where the rounding of floats did, by
     less than a step a coordinate, each coordinate gives one step back.
     """
-    values = vectors.double()
+    values = vectors.double() / grid.clip  # first: squares of what is far below 1 are nothing
     norms = _norms(values)
-    factors = grid.sensitivity / norms.clamp(min=grid.clip)
+    factors = grid.sensitivity / norms.clamp(min=1.0)
     scaled = values * factors.unsqueeze(1)
     usable = torch.isfinite(norms)
     if not bool(usable.all()):
@@ -76,7 +76,7 @@ def to_grid(vectors: torch.Tensor, grid: Grid) -> tuple[torch.Tensor, torch.Tens
     if bool(too_long.any()):
         steps[too_long] -= steps[too_long].sign()
         steps[_too_long(steps, grid)] = 0
-    return steps, norms
+    return steps, norms * grid.clip
 
 
 def _too_long(steps: torch.Tensor, grid: Grid) -> torch.Tensor:

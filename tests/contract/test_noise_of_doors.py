@@ -17,6 +17,8 @@ from understudy.privacy.batch import Batch
 from understudy.privacy.local import LocalNoise
 from understudy.privacy.mechanisms import (
     DPSGD,
+    EXACT,
+    FLOAT,
     EnsembleGradients,
     EnsembleVotes,
     LocalRelease,
@@ -30,8 +32,8 @@ NOBODY = vectors(np.zeros((0, 1)))
 HALF = SAMPLES // 2
 
 
-def noise_of_sums(folder: Path) -> torch.Tensor:
-    planned = [NoisySum(name, clip=CLIP, sigma=SIGMA) for name in ("one", "two")]
+def noise_of_sums(folder: Path, noise: str = FLOAT) -> torch.Tensor:
+    planned = [NoisySum(name, clip=CLIP, sigma=SIGMA, noise=noise) for name in ("one", "two")]
     private = handle(folder, vectors(np.ones((3, 1))), *planned)
 
     def nothing(batch: Batch) -> torch.Tensor:
@@ -40,12 +42,20 @@ def noise_of_sums(folder: Path) -> torch.Tensor:
     return torch.cat([private.noisy_sum(nothing, clip=CLIP, sigma=SIGMA) for _ in planned])
 
 
-def noise_of_histograms(folder: Path) -> torch.Tensor:
-    planned = [NoisyHistogram(name, bins=HALF, sigma=SIGMA) for name in ("one", "two")]
+def noise_of_histograms(folder: Path, noise: str = FLOAT) -> torch.Tensor:
+    planned = [NoisyHistogram(name, HALF, SIGMA, noise=noise) for name in ("one", "two")]
     private = handle(folder, NOBODY, *planned, count=3)
     return torch.cat(
         [private.noisy_histogram(lambda b: b.labels, bins=HALF, sigma=SIGMA) for _ in planned]
     )
+
+
+def noise_of_exact_sums(folder: Path) -> torch.Tensor:
+    return noise_of_sums(folder, EXACT)
+
+
+def noise_of_exact_histograms(folder: Path) -> torch.Tensor:
+    return noise_of_histograms(folder, EXACT)
 
 
 def noise_of_steps(folder: Path) -> torch.Tensor:
@@ -90,6 +100,8 @@ def noise_of_local_releases(folder: Path) -> torch.Tensor:
 DOORS = {
     noise_of_sums: SIGMA * CLIP,
     noise_of_histograms: SIGMA,
+    noise_of_exact_sums: SIGMA * CLIP,
+    noise_of_exact_histograms: SIGMA,
     noise_of_steps: SIGMA * CLIP,
     noise_of_votes: SIGMA * math.sqrt(2),
     noise_of_gradients: SIGMA * 2 * CLIP,

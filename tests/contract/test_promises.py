@@ -23,6 +23,8 @@ from understudy.privacy.clipping import Blocks
 from understudy.privacy.local import LocalNoise
 from understudy.privacy.mechanisms import (
     DPSGD,
+    EXACT,
+    FLOAT,
     EnsembleGradients,
     EnsembleVotes,
     LocalRelease,
@@ -53,8 +55,8 @@ def there_or_not(there: bool, count: int = MANY) -> np.ndarray:
     return np.arange(count if there else 0, dtype=np.float32).reshape(-1, 1)
 
 
-def outputs_of_sums(folder: Path, there: bool, sigma: float) -> torch.Tensor:
-    planned = NoisySum("sum", clip=CLIP, sigma=sigma)
+def outputs_of_sums(folder: Path, there: bool, sigma: float, noise: str = FLOAT) -> torch.Tensor:
+    planned = NoisySum("sum", clip=CLIP, sigma=sigma, noise=noise)
     private = handle(folder, vectors(there_or_not(there)), planned, count=9)
 
     def far(batch: Batch) -> Blocks:
@@ -62,6 +64,10 @@ def outputs_of_sums(folder: Path, there: bool, sigma: float) -> torch.Tensor:
         return Blocks(torch.full((len(batch), 1), 1e6), place, MANY)
 
     return private.noisy_sum(far, clip=CLIP, sigma=sigma)
+
+
+def outputs_of_exact_sums(folder: Path, there: bool, sigma: float) -> torch.Tensor:
+    return outputs_of_sums(folder, there, sigma, EXACT)
 
 
 def outputs_of_histograms(folder: Path, there: bool, sigma: float) -> torch.Tensor:
@@ -139,6 +145,7 @@ def make_local(sigma: float) -> Mechanism:
 
 MECHANISMS: dict[Sampled, Callable[[float], Mechanism]] = {
     outputs_of_sums: lambda s: NoisySum("sum", clip=CLIP, sigma=s),
+    outputs_of_exact_sums: lambda s: NoisySum("sum", clip=CLIP, sigma=s, noise=EXACT),
     outputs_of_histograms: lambda s: NoisyHistogram("histogram", bins=MANY, sigma=s),
     outputs_of_steps: lambda s: DPSGD("sgd", steps=1, rate=0.5, clip=CLIP, sigma=s),
     outputs_of_votes: lambda s: EnsembleVotes("votes", shards=1, queries=1, sigma=s),

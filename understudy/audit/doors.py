@@ -10,7 +10,7 @@ import os
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -25,6 +25,7 @@ from understudy.privacy.journal import Journal
 from understudy.privacy.local import LocalNoise
 from understudy.privacy.mechanisms import (
     DPSGD,
+    EXACT,
     EnsembleGradients,
     EnsembleVotes,
     LocalRelease,
@@ -127,23 +128,22 @@ class DoorCase:
 
 
 def one_shot_cases() -> list[DoorCase]:
-    """Sums and histograms, in every form that a vector can have."""
+    """Sums and histograms, in every form that a vector can have, with noise of either kind."""
     planned = NoisySum("sum", clip=CLIP, sigma=1.0)
     made = [
         DoorCase(f"sum of {name}", planned, CLIP, _summed(vector_of))
         for name, vector_of in _vector_callbacks().items()
     ]
     made.append(DoorCase("sum after map", planned, CLIP, _mapped_and_summed))
-    bins = len(CLASSES)
-    made.append(
-        DoorCase(
-            "histogram",
-            NoisyHistogram("histogram", bins=bins, sigma=1.0),
-            1.0,
-            lambda private: private.noisy_histogram(lambda b: b.labels, bins=bins, sigma=1.0),
-        )
-    )
-    return made
+    histogram = NoisyHistogram("histogram", bins=len(CLASSES), sigma=1.0)
+    made.append(DoorCase("histogram", histogram, 1.0, _counted))
+    return made + [_on_a_grid(case) for case in made]
+
+
+def _on_a_grid(case: DoorCase) -> DoorCase:
+    """The same release with exact noise."""
+    assert isinstance(case.mechanism, NoisySum | NoisyHistogram)
+    return replace(case, name=f"exact {case.name}", mechanism=replace(case.mechanism, noise=EXACT))
 
 
 def ensemble_cases() -> list[DoorCase]:
@@ -248,6 +248,10 @@ def _summed(
 def _mapped_and_summed(private: PrivateRecords) -> torch.Tensor:
     encoded = private.map(lambda features: torch.tanh(features) * 3)
     return encoded.noisy_sum(lambda b: b.features, clip=CLIP, sigma=1.0)
+
+
+def _counted(private: PrivateRecords) -> torch.Tensor:
+    return private.noisy_histogram(lambda b: b.labels, bins=len(CLASSES), sigma=1.0)
 
 
 class _Template(nn.Module):

@@ -13,7 +13,7 @@ import pytest
 
 from tests.mutants.faults import Fault, all_faults
 from tests.mutants.patches import ROOT, Edit, PatchError, patched_sources
-from tests.mutants.trials import Outcome, judge
+from tests.mutants.trials import Outcome, failing_lines, judge
 
 FAULTS = all_faults()
 TRIALS = 2
@@ -22,6 +22,16 @@ TRIALS = 2
 def test_there_are_many_and_each_says_what_it_stands_for() -> None:
     assert len(FAULTS) >= 100
     assert [f.name for f in FAULTS if not (f.stands_for and f.fails_with and f.edits)] == []
+
+
+def test_each_names_an_assertion_and_not_just_any() -> None:
+    anything = {"assert", "AssertionError", "Error", "False", "True", "not in", "in", "inf", "=="}
+    assert [f.name for f in FAULTS if f.fails_with.strip() in anything] == []
+
+
+def test_words_of_lines_that_passed_are_no_proof() -> None:
+    told = "    def test():\n        assert first\n>       assert second\nE       assert False\n"
+    assert failing_lines(told) == ">       assert second\nE       assert False"
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.name)
@@ -66,6 +76,7 @@ def test_lines_are_found_whatever_their_indentation() -> None:
         (Outcome("passed", "", 0.0), "passed"),
         (Outcome("broke", "ImportError", 0.0), "did not run"),
         (Outcome("failed", "another reason", 0.0), "without saying"),
+        (Outcome("failed", f"{FAULTS[0].fails_with}\nE   NameError: x", 0.0), "crashes"),
     ],
 )
 def test_only_the_named_failure_counts_as_caught(outcome: Outcome, why: str) -> None:

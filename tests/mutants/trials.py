@@ -10,6 +10,7 @@ import gc
 import importlib
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -23,6 +24,7 @@ from tests.mutants.faults import Fault
 from tests.mutants.patches import ROOT, Edit, PatchError, plant
 
 PATIENCE_S = 120.0
+_CRASH = re.compile(r"^E\s+(Name|UnboundLocal|Attribute|Type|Syntax|Import)Error\b", re.MULTILINE)
 _HEAVY = (
     "numpy",
     "torch",
@@ -73,6 +75,8 @@ def judge(fault: Fault, outcome: Outcome) -> Verdict:
         why = f"{fault.test} passed"
     elif outcome.state != "failed":
         why = f"{fault.test} did not run: {outcome.words}"
+    elif _CRASH.search(outcome.words):
+        why = f"the patch crashes instead of breaking a promise: {outcome.words[-1500:]}"
     elif fault.fails_with not in outcome.words:
         why = f"{fault.test} failed without saying {fault.fails_with!r}: {outcome.words[-1500:]}"
     return Verdict(fault, not why, why, outcome.seconds)
@@ -173,6 +177,14 @@ def _tested(test: str, edits: Sequence[Edit], folder: Path) -> tuple[str, str]:
     return notes.result()
 
 
+def failing_lines(told: str) -> str:
+    """The lines of pytest's account that failed, and with what.
+
+    It prints the whole test down to there, and words of a line that passed prove nothing.
+    """
+    return "\n".join(line for line in told.splitlines() if line.startswith((">", "E ")))
+
+
 class _Notes:
     """A pytest plugin that remembers how tests ended."""
 
@@ -185,7 +197,7 @@ class _Notes:
         if report.when == "call":
             self._ran += not report.skipped
             if report.failed:
-                self._failed.append(report.longreprtext)
+                self._failed.append(failing_lines(report.longreprtext))
         elif report.failed:
             self._broke.append(report.longreprtext)
 

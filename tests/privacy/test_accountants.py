@@ -426,3 +426,13 @@ def test_one_discrete_gaussian_moves_the_whole_list_to_rdp() -> None:
     assert same == pytest.approx(mixed.epsilon, rel=1e-6)
     with pytest.raises(PrivacyError, match="central"):
         local_price([DiscreteGaussian(1.0)], DELTA)
+
+
+@pytest.mark.parametrize("other", [Gaussian(2.0), PoissonGaussian(1.0, 0.1, 10)])
+def test_exact_and_other_releases_cost_more_than_either(other: Gaussian | PoissonGaussian) -> None:
+    """As the account book composes runs of either kind."""
+    exact = DiscreteGaussian(1.5)
+    both = price([exact, other], DELTA).epsilon
+    assert both > 1.1 * max(price([exact], DELTA).epsilon, price([other], DELTA).epsilon)
+    as_one_kind = price([Gaussian(1.5), other], DELTA).epsilon
+    assert both >= as_one_kind, "an exact release is forgotten beside others"

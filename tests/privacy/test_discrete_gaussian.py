@@ -171,6 +171,18 @@ def test_tails_are_neither_cut_nor_thick() -> None:
     assert not has_tails(draw(round(1.1 * NOISE_STEPS), 200_000), NOISE_STEPS)
 
 
+def test_tails_have_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No sample can show a cut at six scales, and a release beyond it would tell."""
+    thrown: list[int] = []
+
+    def heads_forty_times(_: object, numerator: torch.Tensor, __: int) -> torch.Tensor:
+        thrown.append(len(numerator))
+        return torch.full_like(numerator, len(thrown) <= 40, dtype=torch.bool)
+
+    monkeypatch.setattr(fast, "_coins", heads_forty_times)
+    assert fast._run_length(NoiseSource(), 3, "cpu").tolist() == [40, 40, 40]
+
+
 def test_signs_are_fair_and_zero_is_not_favoured(monkeypatch: pytest.MonkeyPatch) -> None:
     scale = 2
     draws = draw(scale)

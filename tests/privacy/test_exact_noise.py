@@ -12,8 +12,10 @@ from tests.privacy import exact_rules as exact
 from tests.privacy import influence_rules, rules
 from tests.privacy.rig import enter, handle, kinds, leave, open_door, pixels, records
 from understudy.errors import PrivacyError, UserError
+from understudy.privacy import private_records
 from understudy.privacy.batch import Batch
 from understudy.privacy.events import DiscreteGaussian, event_from_json, event_to_json
+from understudy.privacy.grid import Grid, GridSum
 from understudy.privacy.mechanisms import (
     NoisySum,
     check_mechanism,
@@ -93,6 +95,24 @@ def test_a_committed_release_is_given_back_and_not_drawn_again(tmp_path: Path) -
     again = enter(open_door(tmp_path), records(5))
     assert torch.equal(again.noisy_sum(never, clip=exact.CLIP, sigma=exact.SIGMA), first)
     assert kinds(tmp_path) == ["plan", "reserve", "commit"]
+
+
+@pytest.mark.parametrize("names", [["a", "b", "c"], ["a", "b", "b"]])
+def test_how_many_records_people_have_chooses_no_arithmetic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: list[str]
+) -> None:
+    """One person with two records must not move the last bits of everybody else."""
+    declared: list[bool] = []
+
+    class Watched(GridSum):
+        def __init__(self, grid: Grid, width: int, device: torch.device, single: bool) -> None:
+            declared.append(single)
+            super().__init__(grid, width, device, single)
+
+    monkeypatch.setattr(private_records, "GridSum", Watched)
+    private = handle(tmp_path, records(3, units=names), exact.SUM)
+    private.noisy_sum(pixels, clip=exact.CLIP, sigma=exact.SIGMA)
+    assert declared == [False], "private records choose the arithmetic"
 
 
 def test_no_records_get_noise_too(tmp_path: Path) -> None:

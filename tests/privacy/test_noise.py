@@ -263,11 +263,19 @@ def test_uniform_is_uniform_on_53_bits() -> None:
     assert (whole.to(torch.int64) % 2).double().mean() == pytest.approx(0.5, abs=0.02)
 
 
-def test_float32_uniforms_never_reach_one() -> None:
-    class AllOnes(NoiseSource):
-        def _words(self, count: int, device: torch.device) -> torch.Tensor:
-            return torch.full((count,), -1, dtype=torch.int32, device=device)
+class AllOnes(NoiseSource):
+    """The rarest stream there is: every bit of it is set."""
 
+    def _words(self, count: int, device: torch.device) -> torch.Tensor:
+        return torch.full((count,), -1, dtype=torch.int32, device=device)
+
+
+def test_the_tails_of_normal_draws_are_not_cut() -> None:
+    """No sample can show it, and a release beyond a cut would tell who was there."""
+    assert float(AllOnes().normal(2).max()) == pytest.approx(math.sqrt(2 * 53 * math.log(2)))
+
+
+def test_float32_uniforms_never_reach_one() -> None:
     assert float(AllOnes().uniform(1, dtype=torch.float32)) < 1
     assert float(AllOnes().uniform(1).float()) == 1  # what rounding afterwards would do
     draws = NoiseSource().uniform((100, 1000), dtype=torch.float32)
@@ -283,6 +291,23 @@ def test_integers_are_uniform(below: int) -> None:
     counts = torch.bincount(draws, minlength=below)
     assert len(counts) == below
     assert below == 1 or stats.chisquare(counts.numpy()).pvalue > 1e-6
+
+
+def test_integers_are_uniform_where_they_do_not_divide_the_bits() -> None:
+    """Two bounds fit into 63 bits, and two thirds of a third: these must be drawn again."""
+    below = 3 * 2**60
+    low = int((NoiseSource().integers(20_000, below) < below // 3 * 2).sum())
+    assert stats.binomtest(low, 20_000, 2 / 3).pvalue > 1e-9
+
+
+@pytest.mark.parametrize("rate", [1e-12, 3.7e-6, 1 / 600, 0.3, 1 - 1e-9])
+def test_a_rate_is_kept_to_the_last_of_53_bits(
+    rate: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first_outside = math.ceil(rate * 2**53)
+    edge = torch.tensor([first_outside - 1, first_outside])
+    monkeypatch.setattr(NoiseSource, "_bits", lambda *_: edge.clone())
+    assert NoiseSource().bernoulli(2, rate).tolist() == [True, False]
 
 
 def test_integers_reach_far_and_refuse_nonsense() -> None:

@@ -8,7 +8,6 @@ import os
 import pickle
 import struct
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -394,15 +393,6 @@ def test_global_generators_are_left_alone() -> None:
     before = torch.get_rng_state()
     NoiseSource().normal(1000)
     assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_two_million_draws_take_less_than_half_a_second() -> None:
-    source, times = NoiseSource(), []
-    for _ in range(3):  # the best of three: the machine may be busy
-        begin = time.process_time()
-        source.normal(2_000_000)
-        times.append(time.process_time() - begin)
-    assert min(times) < 0.5
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an accelerator")

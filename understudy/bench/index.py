@@ -26,6 +26,9 @@ from understudy.privacy.ledger import Entry
 from understudy.privacy.state import sync_folder, write_durably
 
 FILE = "index.jsonl"
+WITHDRAWN = "withdrawn"
+"""The kind of a line that takes a file back. The line stays, with the reason; so does the
+line that listed the file, with its digest."""
 SUFFIX = ".json"
 _STAGED_SUFFIX = ".json.new"
 
@@ -79,6 +82,27 @@ class EvidenceIndex:
             self._place(name)
         sync_folder(self._folder)
         return tuple(self.path(name) for name in names)
+
+    def withdraw(self, names: Sequence[str], why: str) -> None:
+        """Take files back, because what they measured is no longer what the code does.
+
+        Their files are deleted; the index keeps that they were there, and why they went.
+        """
+        if not why.strip():
+            raise UserError("say why the evidence is withdrawn; the index keeps the reason.")
+
+        def decide(entries: Sequence[Entry]) -> list[Addition]:
+            listed = _latest(entries)
+            self._settle(listed)
+            for name in names:
+                if name not in listed:
+                    raise UserError(f"{name} is not listed in {self._folder / FILE}.")
+            return [(WITHDRAWN, {"name": name, "why": why}) for name in names]
+
+        self._file.append(decide)
+        for name in names:
+            self.path(name).unlink(missing_ok=True)
+        sync_folder(self._folder)
 
     def path(self, name: str) -> Path:
         return self._folder / f"{name}{SUFFIX}"
@@ -137,5 +161,7 @@ def _latest(entries: Sequence[Entry]) -> dict[str, Listed]:
     for entry in entries:
         name = str(entry.body["name"])
         found.pop(name, None)
+        if entry.kind == WITHDRAWN:
+            continue
         found[name] = Listed(entry.kind, str(entry.body["sha256"]))
     return found

@@ -28,7 +28,7 @@ def test_it_prints_bound_claim_and_ceiling(workplace: Workplace) -> None:
     for words in ("lower bound  epsilon", "claim        epsilon 0.99", "ceiling      epsilon"):
         assert words in said
     assert "confidence 0.999999 (f-dp)" in said
-    assert "300 canaries and 120 guesses" in said
+    assert "of 120 right, about 300 canaries" in said
     assert "cannot be released" in said
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,9 @@ from understudy.cli.options import AsJson, Device, Home, Settings
 
 if TYPE_CHECKING:
     from understudy.run.audit import MethodAudit
+
+
+_WIDTH = 80
 
 
 @guarded
@@ -105,10 +109,10 @@ def _show(found: MethodAudit) -> None:
         f"confidence {plan.confidence:g} ({plan.estimator})"
     )
     typer.echo(f"claim        epsilon {result.claim:.3f}")
+    typer.echo(f"ceiling      epsilon {result.ceiling:.3f}, if every guess were right")
     typer.echo(
-        f"ceiling      epsilon {result.ceiling:.3f}: the most that {plan.canaries:,} canaries "
-        f"and {plan.guesses:,} guesses could show"
+        f"guesses      {result.correct:,} of {plan.guesses:,} right, "
+        f"about {plan.canaries:,} canaries"
     )
-    typer.echo(f"guesses      {result.correct:,} of {plan.guesses:,} right")
-    typer.echo(result.verdict())
+    typer.echo(textwrap.fill(result.verdict(), _WIDTH))
     typer.echo("The run is in the account book as an audit; it cannot be released.")

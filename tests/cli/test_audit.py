@@ -79,7 +79,9 @@ def test_a_black_box_audit_says_what_it_cannot_see(workplace: Workplace) -> None
         (("--canaries", "300", "--guesses", "301"), ("--guesses", "300")),
         (("--estimator", "one-rum"), ("one-rum", "did you mean one-run?")),
         (("--confidence", "1"), ("--confidence",)),
+        (("--canaries", "300", "--guesses", "1"), ("--guesses 1 is too few", "5 or more")),
         (("--epsilon", "0"), ("epsilon",)),
+        (("--epsilon", "inf"), ("--epsilon must be a finite number",)),
         (("--noise-factor", "2"), ("--noise-factor", "between 0 and 1")),
         (("--noise-factor", "nan"), ("--noise-factor",)),
         (("--data", "photos", "--noise-factor", "0"), ("--noise-factor", "public dataset")),
@@ -100,6 +102,10 @@ def test_refused_before_the_first_record(
 def test_more_canaries_than_fit_are_refused_and_nothing_is_left(workplace: Workplace) -> None:
     workplace.run(*TINY, "--canaries", "9000", "-o", "kept").refused("too many", "at most 410")
     assert workplace.tree() == set()
+
+
+def test_a_file_without_a_class_is_told_how_to_name_one(workplace: Workplace) -> None:
+    workplace.run("audit", "mine.py").refused("mine.py is a file", "mine.py:Class")
 
 
 def test_an_unknown_method_is_named(workplace: Workplace) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.mutants.__main__ import main
 from tests.mutants.faults import Fault, all_faults
 from tests.mutants.patches import ROOT, Edit, PatchError, patched_sources
 from tests.mutants.trials import Outcome, judge
@@ -22,6 +23,22 @@ TRIALS = 2
 def test_there_are_many_and_each_says_what_it_stands_for() -> None:
     assert len(FAULTS) >= 100
     assert [f.name for f in FAULTS if not (f.stands_for and f.fails_with and f.edits)] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("half the noize",), "no planted fault 'half the noize'; did you mean 'half the noise'?"),
+        (("half the noise", "--jobs", "0"), "--jobs must be 1 or more, not 0."),
+    ],
+)
+def test_bad_words_are_refused_in_a_sentence(
+    words: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main(words)
+    assert refused.value.code == 2
+    assert told in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.name)

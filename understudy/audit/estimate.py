@@ -125,8 +125,8 @@ def require_some_power(plan: AuditPlan) -> None:
         return
     wrong, right = _remedy(plan, could_show_something)
     raise UserError(
-        f"{wrong}: at confidence {plan.confidence:g} nothing shows even if all {plan.guesses} "
-        f"guesses are right; use {right}."
+        f"{wrong}: at confidence {plan.confidence:g} nothing shows even if every guess is right; "
+        f"use {right}."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -61,9 +62,12 @@ def command(
     home: Home = None,
 ) -> None:
     """Attack METHOD's claim with canaries; exit code 1 if the claim does not hold."""
+    from understudy.errors import UserError
     from understudy.run.audit import audit_method
     from understudy.run.config import RunConfig
 
+    if math.isinf(epsilon):
+        raise UserError(f"--epsilon must be a finite number above 0, not {epsilon}.")
     config = RunConfig(
         source=data,
         method=method,

@@ -104,6 +104,18 @@ def test_more_canaries_than_fit_are_refused_and_nothing_is_left(workplace: Workp
     assert workplace.tree() == set()
 
 
+def test_a_stopped_audit_keeps_nothing_and_says_that_it_counts(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("understudy.run.audit.run_audit", stopped)
+    workplace.run(*TINY, *SURE, "-o", "kept").refused("Ctrl-C", "account book", "counted again")
+    assert workplace.tree() == set()
+    assert len(workplace.book("enter")) == 1
+
+
 def test_a_file_without_a_class_is_told_how_to_name_one(workplace: Workplace) -> None:
     workplace.run("audit", "mine.py").refused("mine.py is a file", "mine.py:Class")
 

@@ -83,18 +83,24 @@ def command(
         seed=seed,
         device=device,
     )
-    found = audit_method(
-        config,
-        canaries=canaries,
-        guesses=guesses,
-        view="black-box" if black_box else "white-box",
-        estimator=estimator,
-        confidence=confidence,
-        noise_factor=noise_factor,
-        out=out,
-        home=home,
-        progress=bars(as_json),
-    )
+    try:
+        found = audit_method(
+            config,
+            canaries=canaries,
+            guesses=guesses,
+            view="black-box" if black_box else "white-box",
+            estimator=estimator,
+            confidence=confidence,
+            noise_factor=noise_factor,
+            out=out,
+            home=home,
+            progress=bars(as_json),
+        )
+    except KeyboardInterrupt as stop:
+        raise UserError(
+            "stopped by Ctrl-C, and nothing is kept; what the account book has of it stays there, "
+            "and another audit is counted again."
+        ) from stop
     if as_json:
         print_json(found.to_json())
     else:

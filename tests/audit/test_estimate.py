@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
@@ -59,9 +60,33 @@ def test_some_claims_no_number_of_canaries_contradicts() -> None:
 
 
 def test_too_few_canaries_are_refused_with_a_number_that_is_enough() -> None:
-    with pytest.raises(UserError, match=r"--canaries 5 is too few.*use 13 or more"):
+    with pytest.raises(UserError, match=r"--canaries 5 is too few.*use 13 or more with --g"):
         require_some_power(replace(PLAN, canaries=5, guesses=2))
     require_some_power(replace(PLAN, canaries=13, guesses=5))
+
+
+@pytest.mark.parametrize("estimator", ["f-dp", "one-run"])
+@pytest.mark.parametrize("confidence", [0.95, 0.999999])
+@pytest.mark.parametrize(("canaries", "guesses"), [(1000, 1), (50, 4), (10, 4), (3, 1)])
+def test_what_is_refused_is_accepted_once_its_advice_is_followed(
+    estimator: str, confidence: float, canaries: int, guesses: int
+) -> None:
+    plan = replace(PLAN, estimator=estimator, confidence=confidence, delta=1e-9)
+    plan = replace(plan, canaries=canaries, guesses=guesses)
+    with pytest.raises(UserError, match="is too few") as refused:
+        require_some_power(plan)
+    advice = str(refused.value).replace(",", "")
+    if advice.startswith("--guesses"):
+        (more,) = re.findall(r"use (\d+) or more\.", advice)
+        require_some_power(replace(plan, guesses=int(more)))
+    else:
+        ((many, more),) = re.findall(r"use (\d+) or more with --guesses (\d+)\.", advice)
+        require_some_power(replace(plan, canaries=int(many), guesses=int(more)))
+
+
+def test_where_no_number_of_guesses_is_enough_delta_is_named() -> None:
+    with pytest.raises(UserError, match=r"--delta 0\.3 is too large.*use a smaller one"):
+        require_some_power(replace(PLAN, estimator="one-run", delta=0.3, canaries=40, guesses=16))
 
 
 @pytest.mark.parametrize(
@@ -90,17 +115,18 @@ def test_a_plan_cannot_be_changed_afterwards() -> None:
 def test_the_verdict_says_what_was_shown() -> None:
     held = judge(PLAN, FAMILY, CLAIM, 260)
     assert held.has_power
-    assert held.verdict() == "Nothing here contradicts the claim."
+    assert held.verdict() == "Nothing here contradicts the claim, which is no proof of it."
     assert 0 < held.lower_bound < CLAIM < held.ceiling
     broken = judge(PLAN, FAMILY, CLAIM, 400)
     assert broken.contradicted
-    assert "contradicted" in broken.verdict()
+    assert "contradicted: the run is less private than its plan" in broken.verdict()
+    assert "at most 0.05 of all audits" in broken.verdict()
 
 
 def test_the_verdict_says_when_there_is_no_power() -> None:
     chance = judge(PLAN, FAMILY, CLAIM, 200)
     assert not chance.has_power
-    assert "No power: the guesses" in chance.verdict()
+    assert "No power: so many right guesses can be luck" in chance.verdict()
     small = judge(replace(PLAN, canaries=20, guesses=8), FAMILY, CLAIM, 8)
     assert not small.has_power
     assert small.ceiling < CLAIM

@@ -28,7 +28,7 @@ def test_it_prints_bound_claim_and_ceiling(workplace: Workplace) -> None:
     for words in ("lower bound  epsilon", "claim        epsilon 0.99", "ceiling      epsilon"):
         assert words in said
     assert "confidence 0.999999 (f-dp)" in said
-    assert "300 canaries and 120 guesses" in said
+    assert "of 120 right, about 300 canaries" in said
     assert "cannot be released" in said
 
 
@@ -79,7 +79,9 @@ def test_a_black_box_audit_says_what_it_cannot_see(workplace: Workplace) -> None
         (("--canaries", "300", "--guesses", "301"), ("--guesses", "300")),
         (("--estimator", "one-rum"), ("one-rum", "did you mean one-run?")),
         (("--confidence", "1"), ("--confidence",)),
+        (("--canaries", "300", "--guesses", "1"), ("--guesses 1 is too few", "5 or more")),
         (("--epsilon", "0"), ("epsilon",)),
+        (("--epsilon", "inf"), ("--epsilon must be a finite number",)),
         (("--noise-factor", "2"), ("--noise-factor", "between 0 and 1")),
         (("--noise-factor", "nan"), ("--noise-factor",)),
         (("--data", "photos", "--noise-factor", "0"), ("--noise-factor", "public dataset")),
@@ -100,6 +102,22 @@ def test_refused_before_the_first_record(
 def test_more_canaries_than_fit_are_refused_and_nothing_is_left(workplace: Workplace) -> None:
     workplace.run(*TINY, "--canaries", "9000", "-o", "kept").refused("too many", "at most 410")
     assert workplace.tree() == set()
+
+
+def test_a_stopped_audit_keeps_nothing_and_says_that_it_counts(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("understudy.run.audit.run_audit", stopped)
+    workplace.run(*TINY, *SURE, "-o", "kept").refused("Ctrl-C", "account book", "counted again")
+    assert workplace.tree() == set()
+    assert len(workplace.book("enter")) == 1
+
+
+def test_a_file_without_a_class_is_told_how_to_name_one(workplace: Workplace) -> None:
+    workplace.run("audit", "mine.py").refused("mine.py is a file", "mine.py:Class")
 
 
 def test_an_unknown_method_is_named(workplace: Workplace) -> None:

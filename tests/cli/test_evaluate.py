@@ -39,6 +39,12 @@ def test_a_release_against_a_catalog_name(released: Workplace) -> None:
     assert verify(released / "digits").ok, "evaluating leaves the release alone"
 
 
+def test_attacks_without_the_records_that_were_fitted_on_are_refused(released: Workplace) -> None:
+    words = ("evaluate", "out", "--test", "photos", "--protocol", "leakage", "-o", "nothing")
+    released.run(*words).refused("leakage", "--run", "fitted on")
+    assert not (released / "nothing").exists()
+
+
 def test_figures_are_not_written_over(released: Workplace) -> None:
     (released / "taken").mkdir()
     (released / "taken/metrics.json").write_text("mine")

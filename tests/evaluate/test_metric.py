@@ -207,3 +207,28 @@ def test_a_file_that_is_not_metrics_is_refused(tmp_path: Path, text: str) -> Non
     path.write_text(text)
     with pytest.raises(UserError, match="metrics"):
         Evaluation.read(path)
+
+
+def test_a_wide_table_names_each_metric_once_and_fits_a_terminal(
+    case: Case, quick: Protocol
+) -> None:
+    note = "this attack shows nothing: it does not beat guessing (0.5)."
+    base = replace(Constant().row(case), metric="membership " + "x" * 50, note=note)
+    variants = ("pixels, of sixty thousand", "random-conv", "linear")
+    rows = (*(replace(base, variant=variant) for variant in variants), Constant().row(case))
+    attacks = replace(quick, name="leakage", metrics=("membership-density",), stamp=None)
+    lines = render_table(Evaluation(rows, attacks, "digits", 360)).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines.count(base.metric) == 1
+    assert any(line.startswith("  random-conv  ") and "1 to 3" in line for line in lines)
+    assert "  held-out  " in lines[1]
+    assert "held-out: the same figure for real records that the method never saw" in lines
+    assert "pixels" not in " ".join(lines).partition("note on")[2], "all variants: named by metric"
+
+
+def test_a_note_on_some_variants_names_them(case: Case, quick: Protocol) -> None:
+    row = replace(Constant().row(case), variant="mlp")
+    rows = (replace(row, note="mind the gap."), replace(row, variant="cnn"))
+    table = render_table(Evaluation(rows, quick, "digits", 360))
+    assert "note on constant (mlp): mind the gap." in table
+    assert "held-out" not in table

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 
 from tests.mutants.faults import Fault, find_faults
 from tests.mutants.trials import Verdict, judge, preload, run_trials
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("names", nargs="*", help="only these faults")
     parser.add_argument("--jobs", type=int, default=2, help="trials at once")
@@ -22,8 +23,13 @@ def main() -> int:
         "--planted-only", action="store_true", help="trust that the tests pass unpatched"
     )
     parser.add_argument("--slowest", action="store_true", help="list the slowest trials")
-    chosen = parser.parse_args()
-    faults = find_faults(chosen.names)
+    chosen = parser.parse_args(words)
+    if chosen.jobs < 1:
+        parser.error(f"--jobs must be 1 or more, not {chosen.jobs}.")
+    try:
+        faults = find_faults(chosen.names)
+    except ValueError as error:  # a name or a file of faults that cannot be used
+        parser.error(str(error))
     preload()
     unsound = [] if chosen.planted_only else failing_as_it_is(faults, chosen.jobs)
     verdicts = plant_all(faults, chosen.jobs)

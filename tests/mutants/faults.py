@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,9 @@ def find_faults(names: list[str]) -> list[Fault]:
     known = {fault.name: fault for fault in all_faults()}
     unknown = sorted(set(names) - set(known))
     if unknown:
-        raise ValueError(f"no planted fault is called {', '.join(unknown)}")
+        near = get_close_matches(unknown[0], known, 1)
+        hint = f"did you mean {near[0]!r}?" if near else "docs/claims.md lists them."
+        raise ValueError(f"no planted fault {unknown[0]!r}; {hint}")
     return [known[name] for name in names] if names else list(known.values())
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.mutants.__main__ import main
 from tests.mutants.faults import Fault, all_faults
 from tests.mutants.patches import ROOT, Edit, PatchError, patched_sources
 from tests.mutants.trials import Outcome, failing_lines, judge
@@ -32,6 +33,22 @@ def test_each_names_an_assertion_and_not_just_any() -> None:
 def test_words_of_lines_that_passed_are_no_proof() -> None:
     told = "    def test():\n        assert first\n>       assert second\nE       assert False\n"
     assert failing_lines(told) == ">       assert second\nE       assert False"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("half the noize",), "no planted fault 'half the noize'; did you mean 'half the noise'?"),
+        (("half the noise", "--jobs", "0"), "--jobs must be 1 or more, not 0."),
+    ],
+)
+def test_bad_words_are_refused_in_a_sentence(
+    words: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main(words)
+    assert refused.value.code == 2
+    assert told in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.name)

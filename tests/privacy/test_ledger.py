@@ -222,6 +222,17 @@ def test_a_plan_with_nonsense_in_it_is_refused(path: Path, sigma: object) -> Non
         read_ledger(path)
 
 
+@pytest.mark.parametrize("of_the_plan", [True, False])
+def test_a_field_of_another_version_is_refused_not_skipped(path: Path, of_the_plan: bool) -> None:
+    body: dict[str, Any] = {"plan": plan(*MECHANISMS).to_json(), "run": {}}
+    path.write_bytes(next_entry([], "plan", body).line())
+    assert ledger_plan(read_ledger(path)).mechanisms == MECHANISMS
+    (body["plan"] if of_the_plan else body)["version"] = 9
+    path.write_bytes(next_entry([], "plan", body).line())
+    with pytest.raises(UserError, match=r"'version'.*use the version that wrote it"):
+        read_ledger(path)
+
+
 def test_the_plan_cannot_be_exceeded(path: Path) -> None:
     ledger = Ledger.create(path, plan(*MECHANISMS), {})
     with pytest.raises(PrivacyError, match="beyond the plan"):

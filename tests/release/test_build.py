@@ -115,7 +115,8 @@ def test_ledger_without_facts_supports_no_claim(records: Images) -> None:
 
 def test_run_facts_survive_the_ledger() -> None:
     assert RunFacts.from_json(FACTS.to_json()) == FACTS
-    assert RunFacts.from_json({**FACTS.to_json(), "more": 1}) == FACTS
+    with pytest.raises(UserError, match=r"ledger\.jsonl: unknown field run\.more"):
+        RunFacts.from_json({**FACTS.to_json(), "more": 1})
 
 
 def test_versions_name_what_matters() -> None:

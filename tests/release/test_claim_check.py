@@ -34,7 +34,7 @@ def test_true_claim_passes(story: Story, claim: Claim) -> None:
         ({"assumed_public": ()}, "assumed_public"),
         ({"randomness": Randomness("dice")}, "randomness"),
         ({"method": MethodFacts("other", "paper")}, "method"),
-        ({"ledger": LedgerMark("0" * 64, 4)}, "ledger"),
+        ({"ledger": LedgerMark("0" * 64, 4)}, 'the claim\'s ledger is {"head": "0000'),
         ({"spending": ()}, "lists 0 uses"),
     ],
 )

@@ -67,3 +67,11 @@ def test_protocol_stamp_and_settings_are_kept_apart() -> None:
     assert found.protocol == "reduced"
     assert "not for comparison" in found.stamp
     assert [name for name, _ in found.protocol_settings] == ["epochs", "selection"]
+
+
+def test_attacks_stand_beside_held_out_records_and_not_beside_real_data() -> None:
+    assert results(example_metrics()).control == "real"
+    attacks = {"name": "leakage", "metrics": ["membership-density", "closest-record"]}
+    assert results({**example_metrics(), "protocol": attacks}).control == "held-out"
+    mixed = {"name": "mine", "metrics": ["membership-density", "gen2real"]}
+    assert results({**example_metrics(), "protocol": mixed}).control == "real"

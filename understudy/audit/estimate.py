@@ -121,13 +121,33 @@ def require_some_power(plan: AuditPlan) -> None:
     def could_show_something(some: AuditPlan) -> bool:
         return contradicts_claim(some, PERFECT_PRIVACY, 0.0, some.guesses)
 
-    if not could_show_something(plan):
-        needed = _fewest(plan, could_show_something)
-        enough = "no number of canaries is enough" if needed is None else f"use {needed:,} or more"
-        raise UserError(
-            f"--canaries {plan.canaries} is too few: with --guesses {plan.guesses} nothing shows "
-            f"at confidence {plan.confidence:g} even if all are right; {enough}."
-        )
+    if could_show_something(plan):
+        return
+    wrong, right = _remedy(plan, could_show_something)
+    raise UserError(
+        f"{wrong}: at confidence {plan.confidence:g} nothing shows even if every guess is right; "
+        f"use {right}."
+    )
+
+
+_MOST_GUESSES_TRIED = 60
+"""If all are right, no confidence that a float can hold needs more."""
+
+
+def _remedy(plan: AuditPlan, enough: Callable[[AuditPlan], bool]) -> tuple[str, str]:
+    """Which argument is wrong and what would be right; guesses where there are canaries left."""
+    most = min(plan.canaries // 3, _MOST_GUESSES_TRIED)
+    for guesses in range(plan.guesses + 1, most + 1):
+        if enough(replace(plan, guesses=guesses)):
+            return f"--guesses {plan.guesses} is too few", f"{guesses} or more"
+    needed = _fewest(plan, enough)
+    if needed is None:
+        return f"--delta {plan.delta:g} is too large for {plan.estimator}", "a smaller one"
+    guesses = math.floor(needed * plan.guesses / plan.canaries)
+    return (
+        f"--canaries {plan.canaries} is too few",
+        f"{needed:,} or more with --guesses {guesses:,}",
+    )
 
 
 def _fewest(plan: AuditPlan, enough: Callable[[AuditPlan], bool]) -> int | None:

@@ -84,23 +84,30 @@ class AuditResult:
 
     @property
     def has_power(self) -> bool:
-        """Whether it showed anything, or could have found the claim wrong."""
+        """Whether it showed anything, and could have found the claim wrong."""
         return self.lower_bound > 0 and self.could_contradict
 
     def verdict(self) -> str:
-        """The outcome in one or two sentences."""
+        """The outcome in a few sentences that need no statistics to read."""
         if self.contradicted:
-            return "The claim is contradicted: the noise does not give what is claimed."
-        words = "Nothing here contradicts the claim."
+            return (
+                "The claim is contradicted: the run is less private than its plan. A true claim "
+                f"is contradicted in at most {1 - self.plan.confidence:.2g} of all audits."
+            )
+        words = "Nothing here contradicts the claim, which is no proof of it."
         if self.lower_bound == 0:
-            words += " No power: the guesses were no better than chance allows."
+            words += " No power: so many right guesses can be luck, so nothing was shown."
         if not self.could_contradict:
-            many = "no number up to 10,000,000" if self.needed is None else f"{self.needed:,}"
             words += (
-                " No power against this claim: were every guess right, "
-                f"it would not be contradicted; {many} canaries could do that."
+                " No power against this claim: were every guess right, it would not be "
+                f"contradicted; {self._what_could()}."
             )
         return words
+
+    def _what_could(self) -> str:
+        if self.needed is None:
+            return "no number of canaries up to 10,000,000 could do that"
+        return f"{self.needed:,} canaries could do that"
 
 
 def run_audit(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +15,9 @@ from understudy.cli.options import AsJson, Device, Home, Settings
 
 if TYPE_CHECKING:
     from understudy.run.audit import MethodAudit
+
+
+_WIDTH = 80
 
 
 @guarded
@@ -57,9 +62,12 @@ def command(
     home: Home = None,
 ) -> None:
     """Attack METHOD's claim with canaries; exit code 1 if the claim does not hold."""
+    from understudy.errors import UserError
     from understudy.run.audit import audit_method
     from understudy.run.config import RunConfig
 
+    if math.isinf(epsilon):
+        raise UserError(f"--epsilon must be a finite number above 0, not {epsilon}.")
     config = RunConfig(
         source=data,
         method=method,
@@ -75,18 +83,24 @@ def command(
         seed=seed,
         device=device,
     )
-    found = audit_method(
-        config,
-        canaries=canaries,
-        guesses=guesses,
-        view="black-box" if black_box else "white-box",
-        estimator=estimator,
-        confidence=confidence,
-        noise_factor=noise_factor,
-        out=out,
-        home=home,
-        progress=bars(as_json),
-    )
+    try:
+        found = audit_method(
+            config,
+            canaries=canaries,
+            guesses=guesses,
+            view="black-box" if black_box else "white-box",
+            estimator=estimator,
+            confidence=confidence,
+            noise_factor=noise_factor,
+            out=out,
+            home=home,
+            progress=bars(as_json),
+        )
+    except KeyboardInterrupt as stop:
+        raise UserError(
+            "stopped by Ctrl-C, and nothing is kept; what the account book has of it stays there, "
+            "and another audit is counted again."
+        ) from stop
     if as_json:
         print_json(found.to_json())
     else:
@@ -105,10 +119,10 @@ def _show(found: MethodAudit) -> None:
         f"confidence {plan.confidence:g} ({plan.estimator})"
     )
     typer.echo(f"claim        epsilon {result.claim:.3f}")
+    typer.echo(f"ceiling      epsilon {result.ceiling:.3f}, if every guess were right")
     typer.echo(
-        f"ceiling      epsilon {result.ceiling:.3f}: the most that {plan.canaries:,} canaries "
-        f"and {plan.guesses:,} guesses could show"
+        f"guesses      {result.correct:,} of {plan.guesses:,} right, "
+        f"about {plan.canaries:,} canaries"
     )
-    typer.echo(f"guesses      {result.correct:,} of {plan.guesses:,} right")
-    typer.echo(result.verdict())
+    typer.echo(textwrap.fill(result.verdict(), _WIDTH))
     typer.echo("The run is in the account book as an audit; it cannot be released.")

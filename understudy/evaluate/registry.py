@@ -43,6 +43,8 @@ METRICS: Mapping[str, str] = MappingProxyType(
     }
 )
 
+_ATTACKERS = "understudy.evaluate.attackers."
+
 METRIC_GROUP = "understudy.metrics"
 """The entry point group through which an installed package adds its own metrics."""
 
@@ -101,6 +103,11 @@ def metric_targets() -> Mapping[str, str]:
                 "it must be renamed by its author, or uninstalled."
             )
     return MappingProxyType(found)
+
+
+def is_attack(name: str) -> bool:
+    """Whether a metric of this name attacks a release, which its home tells without an import."""
+    return METRICS.get(name, "").startswith(_ATTACKERS)
 
 
 def metric_class(name: str) -> type[Metric]:

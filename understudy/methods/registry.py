@@ -85,6 +85,8 @@ class Registry:
         return tuple(sorted(self._entries))
 
     def entry(self, name: str) -> MethodEntry:
+        if name not in self._entries and name.endswith(".py"):
+            raise UserError(f"{name} is a file; name the class in it too: {name}:Class.")
         if name not in self._entries:
             raise UserError(f"no method {name!r}; {did_you_mean(name, self._entries)}")
         return self._entries[name]

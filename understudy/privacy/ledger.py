@@ -21,6 +21,7 @@ from understudy.privacy.plan import Plan
 from understudy.privacy.state import append_durably, sync_folder, write_durably
 
 FIRST_PREVIOUS = "0" * 64
+_PLAN_ENTRY = frozenset({"plan", "run"})
 _BODIES = {
     "reserve": {"block", "mechanism", "uses"},
     "commit": {"block", "mechanism", "uses"},
@@ -100,9 +101,20 @@ def check_story(entries: Sequence[Entry]) -> None:
     """
     if not entries or entries[0].kind != "plan":
         raise UserError("the ledger does not begin with a plan.")
+    _check_fields_of_plan_entry(entries[0].body)
     story = _Story(ledger_plan(entries))
     for entry in entries[1:]:
         story.take(entry)
+
+
+def _check_fields_of_plan_entry(body: Any) -> None:
+    """A field that is not known here may change what the others mean, so it is not skipped."""
+    unknown = sorted(set(body) - _PLAN_ENTRY) if isinstance(body, Mapping) else []
+    if unknown:
+        raise UserError(
+            f"ledger line 1: this version does not know the field {unknown[0]!r} of a plan entry; "
+            "use the version that wrote it."
+        )
 
 
 class _Story:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from understudy.errors import PrivacyError, UserError, did_you_mean
@@ -112,6 +112,12 @@ class Plan:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Plan:
+        unknown = sorted(set(data) - {field.name for field in fields(Plan)})
+        if unknown:
+            raise UserError(
+                f"the plan has a field {unknown[0]!r} that this version does not know; "
+                "use the version that wrote it."
+            )
         return Plan(
             budget=Budget(number_from_json(data["budget"]["epsilon"]), data["budget"]["delta"]),
             mechanisms=tuple(mechanism_from_json(m) for m in data["mechanisms"]),

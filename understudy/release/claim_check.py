@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import fields
@@ -10,7 +11,8 @@ from understudy.privacy.arithmetic import noise_of
 from understudy.privacy.ledger import Entry
 from understudy.privacy.plan import RELATION
 from understudy.release.build import Price, Reckoning, claim_of
-from understudy.release.claim import Claim, Spending
+from understudy.release.claim import Claim, LedgerMark, Spending
+from understudy.release.facts import MethodFacts, Randomness
 
 RELATIVE_TOLERANCE = 1e-6
 """Costs recomputed on another machine differ in their last figures; no more is allowed."""
@@ -49,7 +51,9 @@ def claim_problems(claim: Claim, entries: Sequence[Entry], reckoning: Reckoning)
     for name in (f.name for f in fields(Claim) if f.name not in _COMPARED_APART):
         said, found = getattr(claim, name), getattr(expected, name)
         if said != found:
-            problems.append(f"the claim's {name} is {said!r}, but the ledger gives {found!r}.")
+            problems.append(
+                f"the claim's {name} is {_shown(said)}, but the ledger gives {_shown(found)}."
+            )
     return problems
 
 
@@ -69,6 +73,13 @@ def close(one: float, other: float) -> bool:
 def _method(accountant: str) -> str:
     """An accountant's name without package and version, which may differ between machines."""
     return accountant.partition(", ")[0]
+
+
+def _shown(value: object) -> str:
+    """As it stands in the files, for a reader who does not know our classes."""
+    if isinstance(value, LedgerMark | MethodFacts | Randomness):
+        return json.dumps(value.to_json(), sort_keys=True)
+    return repr(value)
 
 
 def _spending_problems(said: Sequence[Spending], found: Sequence[Spending]) -> list[str]:

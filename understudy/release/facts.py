@@ -133,9 +133,9 @@ class RunFacts:
 
     @staticmethod
     def from_json(data: Any) -> RunFacts:
-        """Read the facts back; other keys are left to those who wrote them."""
+        """Read the facts back; a field that is not known here is refused, not skipped."""
         fields = Fields(data, "ledger.jsonl", "run.")
-        return RunFacts(
+        found = RunFacts(
             method=MethodFacts(
                 fields.text("method"),
                 fields.text("paper"),
@@ -152,3 +152,5 @@ class RunFacts:
             audited=fields.flag("audited"),
             limit=fields.whole("limit") if "limit" in data else None,
         )
+        fields.end()
+        return found

@@ -9,6 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from understudy.evaluate.registry import is_attack
 from understudy.report import svg, words
 
 _DIRECTIONS = {"higher": "higher is better", "lower": "lower is better"}
@@ -92,6 +93,7 @@ class Results:
     synthetic_count: int | None
     rows: tuple[ResultRow, ...]
     groups: tuple[ResultGroup, ...]
+    control: str
 
     @property
     def failures(self) -> int:
@@ -120,7 +122,13 @@ def results(metrics: Mapping[str, Any]) -> Results:
         synthetic_count=metrics.get("synthetic_count"),
         rows=rows,
         groups=_groups(rows),
+        control=_control(protocol.get("metrics") or ()),
     )
+
+
+def _control(metrics: Sequence[object]) -> str:
+    """What stands beside each figure; attacks are held against records that were not fitted on."""
+    return "held-out" if metrics and all(is_attack(str(m)) for m in metrics) else "real"
 
 
 def _row(item: Mapping[str, Any]) -> ResultRow:

@@ -60,6 +60,22 @@ def test_a_run_on_its_own_test_part(released: Workplace) -> None:
     assert "gen2real accuracy" in (released / "runs/out/report.html").read_text()
 
 
+def test_the_figures_of_another_protocol_stay(released: Workplace) -> None:
+    first = released.quick_protocol()
+    words = ("evaluate", "--run", "runs/out", "--json", "--protocol")
+    released.run(*words, first).succeeded()
+    before = (released / "runs/out/metrics.json").read_text()
+    other = released / "other.yaml"
+    other.write_text((released / "quick.yaml").read_text().replace("name: reduced", "name: oth/er"))
+    released.run(*words, str(other)).succeeded()
+    assert (released / "runs/out/metrics-reduced.json").read_text() == before
+    assert json.loads((released / "runs/out/metrics.json").read_text())["protocol"]["name"] == (
+        "oth/er"
+    )
+    released.run(*words, first).succeeded()
+    assert (released / "runs/out/metrics-oth-er.json").exists()
+
+
 def test_a_release_of_another_size_is_measured_at_that_size(workplace: Workplace) -> None:
     words = ("synthesize", "digits", *SMALL_MERF, "--epsilon", "1", "--size", "12")
     workplace.run(*words, "--channels", "3", "-o", "big").succeeded()

@@ -306,6 +306,10 @@ def test_malformed_blocks_are_problems_not_crashes(
 def test_wrong_arguments_are_one_sentence(plain: ReleaseInfo, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no release at"):
         verify(tmp_path / "nowhere")
+    (tmp_path / "config.yaml").write_text("source: digits")
+    (tmp_path / "claim.json").write_text("{}")
+    with pytest.raises(UserError, match="is a run folder"):
+        verify(tmp_path)
     with pytest.raises(UserError, match="64 lower-case hexadecimal"):
         verify(plain.folder, digest="abc")
 

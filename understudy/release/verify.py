@@ -38,6 +38,10 @@ _UNREADABLE = (UserError, KeyError, TypeError, AttributeError, ValueError, Recur
 """What reading a hostile or broken file may raise; each becomes a problem."""
 
 
+_RUN_MARK = "config.yaml"
+"""What a run folder has and no release may have."""
+
+
 @dataclass(frozen=True)
 class Verification:
     """What a check of a release found.
@@ -84,6 +88,8 @@ def verify(
         raise UserError(f"no release at {folder}; name the folder of one.")
     if not any((folder / name).exists() for name in (layout.CLAIM, MANIFEST)):
         raise UserError(f"{folder} is no release: it has no {layout.CLAIM} and no {MANIFEST}.")
+    if (folder / _RUN_MARK).exists() and not (folder / MANIFEST).exists():
+        raise UserError(f"{folder} is a run folder, the owner's own; verify the release beside it.")
     if digest is not None and not re.fullmatch(r"[0-9a-f]{64}", digest):
         raise UserError(f"digest must be 64 lower-case hexadecimal digits, not {digest!r}.")
     return _Check(folder).run(digest, key)

@@ -74,6 +74,8 @@ class RunConfig:
             raise UserError("the data has no name; give a folder, a Parquet file or a dataset.")
         if self.epsilon is not None and math.isinf(self.epsilon):
             raise UserError("epsilon must be finite; leave it out for an empirical run.")
+        if self.seed < 0:
+            raise UserError(f"--seed must be 0 or more, not {self.seed}.")
         if self.count is not None and self.count < 1:
             raise UserError(f"--count must be at least 1, not {self.count}.")
         if not 0 < self.holdout < 1:

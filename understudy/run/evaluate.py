@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from understudy.data.catalog import catalog
@@ -32,7 +33,8 @@ def evaluate_run(
 ) -> Evaluation:
     """Measure a run's samples on its own test part; updates the owner's report.
 
-    Writes `metrics.json` into the run folder. Nothing of it goes into a release.
+    Writes `metrics.json` into the run folder. Nothing of it goes into a release. What another
+    protocol measured before is kept beside it, as `metrics-PROTOCOL.json`.
     """
     shown = progress or Silent()
     run = RunFolder(Path(folder))
@@ -41,10 +43,23 @@ def evaluate_run(
     require_own_book(config, run, home)
     prepared = prepare(config, home, shown)
     result = measure(records, prepared, protocol, device=device, progress=shown)
+    _keep_other_figures(run, protocol)
     result.write(run.path)
     claim = Claim.from_json(run.read_json("claim.json"))
     write_run_reports(run, prepared, claim, records, _digest(run))
     return result
+
+
+def _keep_other_figures(run: RunFolder, protocol: Protocol) -> None:
+    if not run.metrics.exists():
+        return
+    try:
+        before = Evaluation.read(run.metrics).protocol.name
+    except UserError:
+        before = "unreadable"
+    if before != protocol.name:
+        safe = re.sub(r"[^\w.-]", "-", before)
+        run.metrics.replace(run.path / f"metrics-{safe}.json")
 
 
 def measure(

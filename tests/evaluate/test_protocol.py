@@ -191,6 +191,9 @@ def test_unknown_names_and_unreadable_files(tmp_path: Path) -> None:
         load_protocol("standart")
     with pytest.raises(UserError, match="did you mean dpimagebench or dpimagebench-test-selected"):
         load_protocol("dpimagebench-test")
+    (tmp_path / "deep.yaml").write_text("{" * 100_000)
+    with pytest.raises(UserError, match="nested too deeply"):
+        load_protocol(tmp_path / "deep.yaml")
     with pytest.raises(UserError, match="cannot be read as YAML"):
         load_protocol(tmp_path / "absent.yaml")
     broken = tmp_path / "broken.yaml"

@@ -60,7 +60,7 @@ def _other_title(before: bytes, after: bytes) -> bool:
     try:
         one, other = (json.loads(data) for data in (before, after))
         return all(one[k] == other[k] for k in {*one, *other} - {"name", "license", "versions"})
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         lines = [
             line
             for data in (before, after)

@@ -61,6 +61,7 @@ def test_exact_and_float_noise_have_sentences_of_their_own(claim: Claim) -> None
         (0.0123, "0.013"),
         (12.3, "12.30"),
         (0.0, "0.00"),
+        (2.0**90, "1237940039285380274899124224.00"),
         (math.inf, "infinite"),
     ],
 )

@@ -11,6 +11,7 @@ from tests import drawing
 from tests.workplace import SMALL_MERF, Workplace
 from understudy.errors import UserError, reading
 from understudy.run.config import read_config
+from understudy.run.folder import RunFolder
 
 RUN = ("synthesize", "photos", *SMALL_MERF, "--epsilon", "1", "--dataset", "mine", "-o", "out")
 
@@ -34,6 +35,15 @@ def test_what_a_reader_raises_becomes_a_sentence_about_the_file() -> None:
     with pytest.raises(KeyboardInterrupt):  # noqa: SIM117
         with reading(Path("x.json")):
             raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("seconds", ["NaN", "Infinity", "-1", '"soon"'])
+def test_a_time_that_is_none_is_the_files_damage(tmp_path: Path, seconds: str) -> None:
+    (tmp_path / "times.json").write_text('{"fit": 2.5}')
+    assert RunFolder(tmp_path).times() == {"fit": 2.5}
+    (tmp_path / "times.json").write_text(f'{{"fit": {seconds}}}')
+    with pytest.raises(UserError, match=r"times\.json is damaged"):
+        RunFolder(tmp_path).times()
 
 
 @pytest.fixture(scope="module")

@@ -258,6 +258,8 @@ def _read_file(path: Path) -> dict[str, Any]:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UserError(f"protocol file {path} cannot be read as YAML: {error}") from error
+    except RecursionError as error:
+        raise UserError(f"{path} is nested too deeply to be a protocol.") from error
     if not isinstance(data, dict):
         raise UserError(f"protocol file {path} must hold one mapping of settings.")
     return data

@@ -61,7 +61,7 @@ def _title_and_licence(card: str) -> tuple[str, str | None]:
     try:
         found = yaml.safe_load(card.split("---\n")[1])
         return str(found["pretty_name"]), found.get("license")
-    except (IndexError, KeyError, TypeError, AttributeError, yaml.YAMLError):
+    except (IndexError, KeyError, TypeError, AttributeError, RecursionError, yaml.YAMLError):
         return "", None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from decimal import ROUND_CEILING, Decimal
+from decimal import ROUND_CEILING, Decimal, localcontext
 from typing import TYPE_CHECKING
 
 from understudy.privacy.mechanisms import EXACT
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from understudy.release.claim import Claim
 
 _ROUNDING_SLACK = Decimal("1e-9")
+_DIGITS = 400
+"""The largest float has 309 before the point."""
 
 _SPLIT_WORDS = {
     "keyed-hash": "Each record's part was decided by a keyed hash of that record or its unit "
@@ -97,11 +99,14 @@ def _rounded_up(value: float, figures: int, decimals: int) -> Decimal:
     """Up to so many significant figures, with at least so many decimals.
 
     Computed figures wobble in their last bits between machines; the slack keeps 1 plus
-    one such bit from reading as 1.01.
+    one such bit from reading as 1.01, and is left out where it would show by itself.
     """
-    exact = Decimal(value) * (1 - _ROUNDING_SLACK)
-    places = max(decimals, figures - 1 - exact.adjusted()) if value else decimals
-    return exact.quantize(Decimal(1).scaleb(-places), rounding=ROUND_CEILING)
+    with localcontext(prec=_DIGITS):
+        exact = Decimal(value)
+        slack = exact * _ROUNDING_SLACK
+        places = max(decimals, figures - 1 - (exact - slack).adjusted()) if value else decimals
+        step = Decimal(1).scaleb(-places)
+        return (exact - slack if slack < step else exact).quantize(step, rounding=ROUND_CEILING)
 
 
 def _headline(claim: Claim) -> str:

@@ -15,6 +15,8 @@ from understudy.privacy.plan import Budget
 from understudy.privacy.state import write_durably
 
 FILE = "config.yaml"
+MOST_RECORDS = 10**12
+"""More than anybody has; every whole number up to here is exact as a float, too."""
 
 NOTHING_SELECTED = "nothing"
 """As `selected_by`: the owner declares that no setting was chosen by private records."""
@@ -76,14 +78,16 @@ class RunConfig:
             raise UserError("epsilon must be finite; leave it out for an empirical run.")
         if self.seed < 0:
             raise UserError(f"--seed must be 0 or more, not {self.seed}.")
-        if self.count is not None and self.count < 1:
-            raise UserError(f"--count must be at least 1, not {self.count}.")
+        if self.count is not None and not 1 <= self.count <= MOST_RECORDS:
+            raise UserError(f"--count must lie between 1 and {MOST_RECORDS:,}, not {self.count}.")
         if not 0 < self.holdout < 1:
             raise UserError(f"--holdout must lie between 0 and 1, not {self.holdout}.")
         if self.noise is not None and self.noise not in NOISES:
             raise UserError(f"--noise must be {' or '.join(NOISES)}, not {self.noise!r}.")
-        if self.samples is not None and self.samples < 1:
-            raise UserError(f"--samples must be at least 1, not {self.samples}.")
+        if self.samples is not None and not 1 <= self.samples <= MOST_RECORDS:
+            raise UserError(
+                f"--samples must lie between 1 and {MOST_RECORDS:,}, not {self.samples}."
+            )
         if self.limit is not None and self.limit < 2:
             raise UserError(f"--limit must be at least 2, not {self.limit}.")
         if self.unit is not None and self.unit == self.label:

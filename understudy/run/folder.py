@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -64,7 +65,10 @@ class RunFolder:
             return {}
         found = self.read_json("times.json")
         with reading(self.path / "times.json"):
-            return {phase: float(seconds) for phase, seconds in found.items()}
+            times = {phase: float(seconds) for phase, seconds in found.items()}
+            if not all(0 <= seconds < math.inf for seconds in times.values()):
+                raise ValueError("a time is not a number of seconds")
+            return times
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:

@@ -205,9 +205,10 @@ def test_the_split_key_is_drawn_once_and_guarded(book: Book, tmp_path: Path) -> 
     key_path.write_text("00" * 32)
     with pytest.raises(UserError, match="not the split key that this book began with"):
         book.split_key()
-    key_path.write_text("torn")
-    with pytest.raises(UserError, match="64 hex digits"):
-        book.split_key()
+    for changed in ("torn", key.hex().upper(), f"{key.hex()}\n"):
+        key_path.write_text(changed)
+        with pytest.raises(UserError, match="64 lower-case hex digits and nothing else"):
+            book.split_key()
     key_path.unlink()
     with pytest.raises(UserError, match="missing; restore it"):
         book.split_key()

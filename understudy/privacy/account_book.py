@@ -222,16 +222,20 @@ class Book:
 
     def _read_key(self) -> bytes:
         try:
-            key = bytes.fromhex(self._key_path.read_text("ascii"))
+            written = self._key_path.read_bytes().decode("ascii")
+            key = bytes.fromhex(written)
         except FileNotFoundError as error:
             raise UserError(
                 f"the split key {self._key_path} is missing; restore it, or name the dataset "
                 "anew to begin another book."
             ) from error
         except ValueError:
-            key = b""
-        if len(key) != SPLIT_KEY_BYTES:
-            raise UserError(f"{self._key_path} does not hold a split key (64 hex digits).")
+            written, key = "", b""
+        if len(key) != SPLIT_KEY_BYTES or key.hex() != written:
+            raise UserError(
+                f"{self._key_path} does not hold a split key: 64 lower-case hex digits and nothing "
+                "else."
+            )
         return key
 
     def _read(self) -> tuple[Entry, ...]:

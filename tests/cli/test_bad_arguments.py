@@ -27,7 +27,7 @@ BAD_WORDS: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("--label", "age"), ("'age'", "label")),
     (("--unit", "person"), ("'person'", "label")),
     (("--unit", "label", "--label", "label"), ("--unit", "--label")),
-    (("--count", "0"), ("--count", "at least 1")),
+    (("--count", "0"), ("--count", "between 1 and")),
     (("--count", "1"), ("1", "--count")),
     (("--holdout", "0"), ("--holdout",)),
     (("--holdout", "nan"), ("--holdout",)),

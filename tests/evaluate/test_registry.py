@@ -16,13 +16,14 @@ from understudy.errors import UserError
 from understudy.evaluate.evaluate import evaluate
 from understudy.evaluate.extractors.extractor import load_extractor
 from understudy.evaluate.fidelity import Density
-from understudy.evaluate.protocol import Protocol
+from understudy.evaluate.protocol import Protocol, load_protocol
 from understudy.evaluate.registry import (
     CLASSIFYING_EXTRACTORS,
     EXTRACTORS,
     METRICS,
     metric_class,
     metric_targets,
+    only_attacks,
 )
 
 WRONG = """
@@ -136,3 +137,9 @@ def test_extractors_that_are_said_to_classify_do(name: str) -> None:
     except UserError as error:
         pytest.skip(str(error))
     assert (extractor.head is not None) == (name in CLASSIFYING_EXTRACTORS)
+
+
+def test_a_protocol_without_metrics_is_no_attack() -> None:
+    assert only_attacks(load_protocol("leakage").metrics)
+    assert not only_attacks([*load_protocol("leakage").metrics, "gen2real"])
+    assert not only_attacks([])

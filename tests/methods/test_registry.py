@@ -161,7 +161,7 @@ class TestFiles:
         [
             ("toyfile.py", TOY, "toyfile.py:Tay", "no class 'Tay'; did you mean Toy"),
             ("toyfile.py", TOY, "toyfiel.py:Toy", "no method file .*toyfiel"),
-            ("toyfile.py", TOY, "toyfile.py", "no method"),
+            ("toyfile.py", TOY, "toyfile.py", "name the class in it too: toyfile.py:Class"),
             ("toyfile.py", TOY, "toyfile.py:NoFit", "needs `fit`"),
             ("toy-file.py", TOY, "toy-file.py:Toy", "rename"),
             ("json.py", TOY, "json.py:Toy", "another module is called 'json'"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import entry_points
 from types import MappingProxyType
@@ -120,3 +120,8 @@ def metric_class(name: str) -> type[Metric]:
     if missing:
         raise UserError(f"metric {name!r} does not declare {', '.join(missing)}.")
     return found
+
+
+def only_attacks(names: Sequence[str]) -> bool:
+    """Whether there are metrics here, and all of them attack a release."""
+    return bool(names) and all(is_attack(name) for name in names)

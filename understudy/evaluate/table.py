@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from understudy.evaluate.metric import Evaluation, Row
-from understudy.evaluate.registry import EXTRACTOR_NOTES, is_attack
+from understudy.evaluate.registry import EXTRACTOR_NOTES, only_attacks
 
 _WIDEST = 100
 """A table that is wider names each metric once, above its variants, to fit a terminal."""
@@ -29,7 +29,7 @@ def render_table(evaluation: Evaluation) -> str:
 
 
 def _headings(evaluation: Evaluation) -> _Cells:
-    attacks = all(is_attack(name) for name in evaluation.protocol.metrics)
+    attacks = only_attacks(evaluation.protocol.metrics)
     control = "held-out" if attacks else "real data"
     return ("metric", "variant", "value", "interval", control, "chance", "better")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from understudy.evaluate.registry import is_attack
+from understudy.evaluate.registry import only_attacks
 from understudy.report import svg, words
 
 _DIRECTIONS = {"higher": "higher is better", "lower": "lower is better"}
@@ -128,7 +128,7 @@ def results(metrics: Mapping[str, Any]) -> Results:
 
 def _control(metrics: Sequence[object]) -> str:
     """What stands beside each figure; attacks are held against records that were not fitted on."""
-    return "held-out" if metrics and all(is_attack(str(m)) for m in metrics) else "real"
+    return "held-out" if only_attacks([str(m) for m in metrics]) else "real"
 
 
 def _row(item: Mapping[str, Any]) -> ResultRow:

@@ -12,7 +12,7 @@ from understudy.errors import UserError, did_you_mean
 from understudy.evaluate.evaluate import evaluate
 from understudy.evaluate.metric import Evaluation
 from understudy.evaluate.protocol import Protocol
-from understudy.evaluate.registry import is_attack
+from understudy.evaluate.registry import only_attacks
 from understudy.progress import Progress, Silent
 from understudy.release.claim import Claim
 from understudy.release.load import load_release
@@ -103,7 +103,7 @@ def evaluate_release(
     """
     if (real is None) == (test is None):
         raise UserError("say what is real: --real with a catalog name, or --test with data.")
-    if real is None and all(is_attack(name) for name in protocol.metrics):
+    if real is None and only_attacks(protocol.metrics):
         raise UserError(
             f"the protocol {protocol.name} needs the records that were fitted on: use --run with "
             "the run folder, or --real with a catalog name, instead of --test."

@@ -80,7 +80,7 @@ def test_the_best_epoch_on_the_held_out_part_is_the_one_kept(
     script = iter([(0.5, -0.1), (0.9, -0.5), (0.9, -0.4), (0.9, -0.6), (0.2, -0.0)])
     seen, held_sizes = [], []
 
-    def scripted(network: torch.nn.Module, _: Records, held: np.ndarray, __: object) -> object:
+    def scripted(network: torch.nn.Module, _: object, held: np.ndarray) -> object:
         seen.append(torch.cat([p.detach().flatten().clone() for p in network.parameters()]))
         held_sizes.append(len(held))
         return next(script)
@@ -102,13 +102,13 @@ def test_held_out_records_are_never_trained_on(
     held: set[int] = set()
     step, score = training._train_step, training._holdout_score
 
-    def spy_step(network, records, batch, *rest):  # type: ignore[no-untyped-def]
+    def spy_step(network, feed, batch, optimiser):  # type: ignore[no-untyped-def]
         trained.update(batch.tolist())
-        step(network, records, batch, *rest)
+        step(network, feed, batch, optimiser)
 
-    def spy_score(network, records, positions, device):  # type: ignore[no-untyped-def]
+    def spy_score(network, feed, positions):  # type: ignore[no-untyped-def]
         held.update(positions.tolist())
-        return score(network, records, positions, device)
+        return score(network, feed, positions)
 
     monkeypatch.setattr(training, "_train_step", spy_step)
     monkeypatch.setattr(training, "_holdout_score", spy_score)

@@ -13,8 +13,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from understudy.errors import UserError, did_you_mean
 from understudy.evaluate.selection import (
     BEST,
@@ -248,12 +246,16 @@ def load_protocol(name: str | Path) -> Protocol:
 
 
 def _presets() -> dict[str, dict[str, Any]]:
+    import yaml  # here, because a protocol that came as JSON is used where there is none
+
     text = files("understudy.evaluate").joinpath("protocols.yaml").read_text(encoding="utf-8")
     presets: dict[str, dict[str, Any]] = yaml.safe_load(text)
     return presets
 
 
 def _read_file(path: Path) -> dict[str, Any]:
+    import yaml
+
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

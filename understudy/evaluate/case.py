@@ -20,7 +20,7 @@ from understudy.evaluate.figures import (
     records_digest,
 )
 from understudy.evaluate.protocol import Protocol
-from understudy.evaluate.references import References
+from understudy.evaluate.references import References, rule_for_real
 from understudy.evaluate.selection import HELD_OUT, RULES
 from understudy.evaluate.training import FittedClassifier, fit_classifier, fit_under_rules
 from understudy.progress import Progress
@@ -70,8 +70,8 @@ class Case:
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """The seeds of the classifiers; two evaluations with different seeds share none."""
-        return tuple(1000 * self.seed + index for index in range(self.protocol.seeds))
+        """The seeds of the classifiers."""
+        return self.protocol.classifier_seeds(self.seed)
 
     def part(self, part: Part) -> Records:
         records = {"synthetic": self.synthetic, "train": self.train, "test": self.test}[part]
@@ -126,8 +126,7 @@ class Case:
     def _reference(self, name: str, seed: int) -> str:
         """How the shared references know one training on the real training records."""
         assert self.references is not None
-        rules = {self._rule_for("train", rule) for rule in self.protocol.selections}
-        return self.references.key(self._real_digests, self.protocol, name, seed, rules)
+        return self.references.key(self._real_digests, self.protocol, name, seed)
 
     @cached_property
     def _real_digests(self) -> dict[str, str]:
@@ -137,10 +136,8 @@ class Case:
         """The classifiers of one training, shared with other cases where they can be."""
         if learned != "train" or self.references is None:
             return self._trained(learned, name, seed)
-        rules = {self._rule_for(learned, rule) for rule in self.protocol.selections}
         return self.references.fitted(
             self._reference(name, seed),
-            rules,
             lambda: self._trained(learned, name, seed),
             (name, self.part(learned), self.protocol),
             self.device,
@@ -174,11 +171,8 @@ class Case:
         )
 
     def _rule_for(self, learned: Part, selection: str | None) -> str:
-        """The rule itself; for classifiers of real training records a held-out share of these
-        is their validation part."""
         rule = self.protocol.selections[-1] if selection is None else selection
-        asks_train = RULES[rule].looks_at == "validation"
-        return HELD_OUT if learned == "train" and asks_train else rule
+        return rule_for_real(rule) if learned == "train" else rule
 
     def _looked_at(self, rules: set[str]) -> dict[str, Records]:
         """The real records that these rules choose on, and no others."""

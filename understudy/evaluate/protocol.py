@@ -157,6 +157,10 @@ class Protocol:
         """Whether some figure of it was chosen on real records: such figures go nowhere else."""
         return bool(required_stamps(self.selection, self.summaries))
 
+    def classifier_seeds(self, seed: int) -> tuple[int, ...]:
+        """Of an evaluation with this seed; two with different seeds share none."""
+        return tuple(1000 * seed + index for index in range(self.seeds))
+
     def _check_selection(self) -> None:
         _known("selection", self.selection, RULES)
         for name in self.summaries:

@@ -12,7 +12,7 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -24,6 +24,7 @@ from understudy.data.records import Records
 from understudy.errors import UserError, reading
 from understudy.evaluate.figures import ClassifierFigure
 from understudy.evaluate.protocol import Protocol
+from understudy.evaluate.selection import HELD_OUT, RULES
 from understudy.evaluate.training import FittedClassifier, load_fitted
 from understudy.privacy.state import sync_folder, write_durably
 
@@ -40,14 +41,7 @@ class References:
         self.folder = folder
         self.version = version
 
-    def key(
-        self,
-        digests: Mapping[str, str],
-        protocol: Protocol,
-        name: str,
-        seed: int,
-        rules: Iterable[str],
-    ) -> str:
+    def key(self, digests: Mapping[str, str], protocol: Protocol, name: str, seed: int) -> str:
         """Of one training.
 
         digests: `records_digest` of the train and test parts; a rule may look at the latter.
@@ -59,11 +53,18 @@ class References:
             "most": protocol.most_training_images,
             "classifier": name,
             "seed": seed,
-            "rules": sorted(rules),
+            "rules": sorted(real_rules(protocol)),
             "version": self.version,
         }
         text = json.dumps(content, sort_keys=True, allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def keys(self, digests: Mapping[str, str], protocol: Protocol, seed: int) -> list[str]:
+        """Of every training that an evaluation with this seed may ask for."""
+        seeds = protocol.classifier_seeds(seed)
+        return [
+            self.key(digests, protocol, name, one) for name in protocol.classifiers for one in seeds
+        ]
 
     def figure(self, key: str, rule: str) -> ClassifierFigure | None:
         """What was measured on the test records of the classifier that a rule chose."""
@@ -79,7 +80,6 @@ class References:
     def fitted(
         self,
         key: str,
-        rules: Iterable[str],
         fit: Callable[[], dict[str, FittedClassifier]],
         like: tuple[str, Records, Protocol],
         device: torch.device,
@@ -88,6 +88,7 @@ class References:
 
         like: the classifier's name, records that it takes, and the protocol that trained it.
         """
+        rules = real_rules(like[2])
         with self._locked(key):
             paths = {rule: self.folder / f"{key}.{rule}.safetensors" for rule in rules}
             if not all(path.exists() for path in paths.values()):
@@ -125,6 +126,16 @@ class References:
             yield
         finally:
             os.close(handle)
+
+
+def real_rules(protocol: Protocol) -> frozenset[str]:
+    """The protocol's rules as they choose among classifiers of real training records."""
+    return frozenset(rule_for_real(rule) for rule in protocol.selections)
+
+
+def rule_for_real(rule: str) -> str:
+    """Where a rule asks real training records, a held-out share of these is what it asks."""
+    return HELD_OUT if RULES[rule].looks_at == "validation" else rule
 
 
 def read_reference(path: Path) -> list[ClassifierFigure]:

@@ -160,6 +160,11 @@ _BY_NAME: Mapping[str, type[TransferAccuracy]] = MappingProxyType(
 )
 
 
+def needs_training(protocol: Protocol) -> bool:
+    """Whether `train_for` has anything to do."""
+    return any(name in _BY_NAME for name in protocol.metrics)
+
+
 def train_for(case: Case) -> None:
     """Every training that the protocol's utility metrics ask for; leaves `case.figures` filled.
 

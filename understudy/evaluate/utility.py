@@ -170,8 +170,10 @@ def train_for(case: Case) -> None:
 
     Needs torch and numpy alone. One that diverges is a figure that says so.
     """
-    for name in case.protocol.metrics:
-        for metric in _BY_NAME[name].instances(case.protocol) if name in _BY_NAME else ():
+    for kind in filter(None, map(_BY_NAME.get, case.protocol.metrics)):
+        if Need.TRAIN in kind.needs and case.train is None:
+            continue
+        for metric in kind.instances(case.protocol):
             assert isinstance(metric, TransferAccuracy)
             with suppress(FloatingPointError):
                 metric.trained(case)

@@ -52,8 +52,8 @@ def two_classifiers(place: Workplace, **changes: Any) -> str:
 
 
 def measured_cell(place: Workplace, **changes: Any) -> Cell:
-    plain = {"protocol": two_classifiers(place), "samples": SAMPLES}
-    return cell(place, **{**plain, **changes})
+    protocol = changes.pop("protocol", None) or two_classifiers(place)
+    return cell(place, **{"protocol": protocol, "samples": SAMPLES, **changes})
 
 
 def packed(place: Workplace, *cells: Cell, job: str = "job") -> list[Moved]:
@@ -273,6 +273,43 @@ def test_the_reference_is_trained_once_for_two_cells(
     packed(workplace, *(replace(one, epsilon=5.0, protocol=only) for one in cells[:1]), job="third")
     assert work_off(workplace, job="third") == away.OK
     assert sorted(trained) == each, "the reference came along"
+
+
+def test_training_records_stay_where_only_their_known_reference_is_needed(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is sampled here and measured by gen2real alone needs samples and test records."""
+    only = two_classifiers(workplace, metrics=["gen2real"])
+    first, second = (measured_cell(workplace, epsilon=e, protocol=only) for e in (1.0, 2.0))
+    packed(workplace, first, second)
+    assert work_off(workplace, "fit,sample") == away.OK
+    collected(workplace, "job")
+    packed(workplace, first, job="first")
+    assert jobs_of(workplace, "first").records.keys() == {"train", "test", "synthetic"}
+    assert work_off(workplace, "classify", job="first") == away.OK
+    assert collected(workplace, "first.tar")[0].done
+    packed(workplace, second, job="second")
+    assert jobs_of(workplace, "second").records.keys() == {"test", "synthetic"}
+    trained = counting(monkeypatch)
+    assert work_off(workplace, "classify", job="second") == away.OK
+    assert sorted(trained) == ["mlp of synthetic", "mlp-100 of synthetic"]
+    assert collected(workplace, "second.tar")[0].done
+    trained.clear()
+    assert run_all(workplace, first, second)[0].ok
+    assert trained == []
+    found = [
+        row["reference"]
+        for path in workplace.folder.glob("bench/cells/*/evaluated/*/metrics.json")
+        for row in json.loads(path.read_text())["rows"]
+    ]
+    assert len(found) == 8
+    assert None not in found
+    assert len(set(found)) < 5, "both have the same references"
+
+
+def jobs_of(place: Workplace, job: str) -> ClassifyJob:
+    (path,) = (place / job).glob("cells/*/classify-*.json")
+    return ClassifyJob.read(path)
 
 
 def test_test_records_travel_only_where_they_are_asked_for(workplace: Workplace) -> None:

@@ -22,8 +22,13 @@ from understudy.evaluate.figures import (
     only_label,
     records_digest,
 )
-from understudy.evaluate.protocol import Protocol
-from understudy.evaluate.utility import Gen2RealAccuracy, needs_training, train_for
+from understudy.evaluate.protocol import Protocol, load_protocol
+from understudy.evaluate.utility import (
+    Gen2RealAccuracy,
+    learns_from_real,
+    needs_training,
+    train_for,
+)
 from understudy.progress import Silent
 
 FIGURE = ClassifierFigure("synthetic", "test", "mlp", "held-out", 0, 0.25, 3, 0.75)
@@ -133,6 +138,14 @@ def test_a_binding_names_the_first_thing_that_differs(
     for words, other in others.items():
         with pytest.raises(UserError, match=words):
             binding.check(other, "it")
+
+
+def test_real_records_are_learned_from_where_a_metric_or_a_rule_asks_them(quick: Protocol) -> None:
+    plain = replace(quick, metrics=("gen2real",))
+    assert not learns_from_real(plain)
+    assert learns_from_real(replace(plain, metrics=("gen2real", "real2gen")))
+    assert learns_from_real(load_protocol("dpimagebench-validation"))
+    assert not learns_from_real(load_protocol("diffusion-quality"))
 
 
 def test_the_score_that_chose_comes_with_the_figure(

@@ -34,8 +34,9 @@ SHORT = 16
 class ClassifyJob:
     """One evaluation whose classifiers are to be trained.
 
-    records: files of the parts `train` and `test`, and of `synthetic` where it was sampled at
-        home, relative to the job folder. schema: of the label alone.
+    records: files of the part `test`, of `train` unless the figures of these are known at home,
+        and of `synthetic` where it was sampled at home; relative to the job folder.
+    train: the digest of the real training records. schema: of the label alone.
     seed, version: of the evaluation and of the code that measures.
     keys: of the cell's phases. commit, dirty, package: as in a `FitJob`.
     """
@@ -44,6 +45,7 @@ class ClassifyJob:
     keys: Mapping[str, str]
     protocol: Protocol
     schema: Schema
+    train: str
     records: Mapping[str, str]
     seed: int
     version: int
@@ -81,7 +83,7 @@ class ClassifyJob:
         return [ClassifyJob.read(path) for path in sorted(folder.glob("classify-*.json"))]
 
 
-_PLAIN = ("title", "keys", "records", "seed", "version", "commit", "dirty", "package")
+_PLAIN = ("title", "keys", "train", "records", "seed", "version", "commit", "dirty", "package")
 
 
 @dataclass(frozen=True)

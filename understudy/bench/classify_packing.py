@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -23,8 +23,8 @@ from understudy.bench.workspace import Standing, State, Workspace, cell_to_json
 from understudy.data.records import Records
 from understudy.evaluate.figures import only_label, records_digest
 from understudy.evaluate.protocol import Protocol, load_protocol
-from understudy.evaluate.references import References
-from understudy.evaluate.utility import needs_training
+from understudy.evaluate.references import References, read_reference, real_rules
+from understudy.evaluate.utility import learns_from_real, needs_training
 from understudy.progress import Progress
 from understudy.run.limit import limited_protocol
 from understudy.run.prepare import Prepared, prepare
@@ -70,7 +70,6 @@ def _pack_one(
     samples = sampled.load_samples() if is_here else None
     target.mkdir(parents=True, exist_ok=True, mode=0o700)
     _carry_figures(standing, target)
-    _carry_references(standing, prepared, protocol, out)
     folder.write_cell(cell_to_json(cell), keys)
     _job_of(standing, prepared, protocol, out, samples).write(target)
     return target.name, ""
@@ -99,15 +98,21 @@ def _job_of(
     room, provenance = out / "records", Provenance.read()
     train, test = prepared.material.parts["train"], prepared.material.test
     assert test is not None
-    # Beside a fit the training records lie there already, with what else the fit needs of them.
-    parts = {"train": train if samples is None else only_label(train), "test": only_label(test)}
-    if samples is not None:
+    digests = {"train": records_digest(train), "test": records_digest(test)}
+    known = _carry_references(standing, digests, protocol, out)
+    parts = {"test": only_label(test)}
+    if samples is None:
+        parts["train"] = train  # as the fit beside it has them: the file is there already
+    else:
         parts["synthetic"] = only_label(samples)
+        if learns_from_real(protocol) or not known:
+            parts["train"] = only_label(train)
     return ClassifyJob(
         title=standing.cell.title,
         keys=asdict(standing.keys),
         protocol=protocol,
         schema=only_label(train).schema,
+        train=digests["train"],
         records={name: f"{room.name}/{write_records(room, r)}" for name, r in parts.items()},
         seed=EVALUATION_SEED,
         version=EVALUATE_VERSION,
@@ -127,13 +132,18 @@ def _carry_figures(standing: Standing, target: Path) -> None:
 
 
 def _carry_references(
-    standing: Standing, prepared: Prepared, protocol: Protocol, out: Path
-) -> None:
-    """Figures of real records that are known here: they are not trained for again."""
+    standing: Standing, digests: Mapping[str, str], protocol: Protocol, out: Path
+) -> bool:
+    """Figures of real records that are known here are not trained for again.
+
+    Gives whether all that the protocol asks for are known.
+    """
     home = References(standing.folder.references, EVALUATE_VERSION)
     there = References(out / REFERENCES, EVALUATE_VERSION)
-    parts = {"train": prepared.material.parts["train"], "test": prepared.material.test}
-    digests = {name: records_digest(part) for name, part in parts.items() if part is not None}
-    for key in home.keys(digests, protocol, EVALUATION_SEED):
-        if (home.folder / f"{key}.json").exists():
-            there.take(home.folder / f"{key}.json")
+    paths = [home.folder / f"{k}.json" for k in home.keys(digests, protocol, EVALUATION_SEED)]
+    known = [path for path in paths if path.exists()]
+    for path in known:
+        there.take(path)
+    rules = real_rules(protocol)
+    whole = [p for p in known if rules <= {figure.rule for figure in read_reference(p)}]
+    return not protocol.real_reference or len(whole) == len(paths)

@@ -41,7 +41,8 @@ def classify_away(
         return
     progress.say("classify")
     synthetic, train, test = parts
-    binding = Binding.of(synthetic, train, test, job.protocol, seed=job.seed, version=job.version)
+    real = job.train if train is None else train
+    binding = Binding.of(synthetic, real, test, job.protocol, seed=job.seed, version=job.version)
     before = _known(path, job, binding)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     used, start = choose_device(device), time.monotonic()
@@ -74,17 +75,16 @@ def classify_away(
 
 def _parts(
     job_path: Path, folder: Path, job: ClassifyJob
-) -> tuple[Records, Records, Records] | None:
+) -> tuple[Records, Records | None, Records] | None:
     """Synthetic, train and test records with their label alone; None before it is sampled."""
-    files = {name: job_path / file for name, file in job.records.items()}
-    train, test = (read_records(files[name], job.schema) for name in ("train", "test"))
-    if "synthetic" in files:
-        synthetic = read_records(files["synthetic"], job.schema)
-    elif (folder / "run" / "samples").exists():
-        synthetic = RunFolder(folder / "run").load_samples()
-    else:
-        return None
-    return only_label(synthetic), only_label(train), only_label(test)
+    found = {k: read_records(job_path / file, job.schema) for k, file in job.records.items()}
+    if "synthetic" not in found:
+        run = RunFolder(folder / "run")
+        if not run.samples.exists():
+            return None
+        found["synthetic"] = run.load_samples()
+    parts = {name: only_label(records) for name, records in found.items()}
+    return parts["synthetic"], parts.get("train"), parts["test"]
 
 
 def _known(path: Path, job: ClassifyJob, binding: Binding) -> Classified:

@@ -118,16 +118,17 @@ class Binding:
     @staticmethod
     def of(
         synthetic: Records,
-        train: Records,
+        train: Records | str,
         test: Records,
         protocol: Protocol,
         *,
         seed: int,
         version: int,
     ) -> Binding:
+        """train: the records, or their digest where they are not at hand."""
         return Binding(
             synthetic=records_digest(synthetic),
-            train=records_digest(train),
+            train=train if isinstance(train, str) else records_digest(train),
             test=records_digest(test),
             protocol=protocol_digest(protocol),
             seed=seed,

@@ -165,6 +165,15 @@ def needs_training(protocol: Protocol) -> bool:
     return any(name in _BY_NAME for name in protocol.metrics)
 
 
+def learns_from_real(protocol: Protocol) -> bool:
+    """Whether `train_for` cannot do without the real training records.
+
+    If not, they serve nothing but the reference, which may be known from elsewhere.
+    """
+    looked_at = {RULES[rule].looks_at for rule in protocol.selections}
+    return "real2gen" in protocol.metrics or "validation" in looked_at
+
+
 def train_for(case: Case) -> None:
     """Every training that the protocol's utility metrics ask for; leaves `case.figures` filled.
 

@@ -23,6 +23,8 @@ from understudy.bench.classify_job import Classified, ClassifyJob
 from understudy.bench.classify_packing import pack_evaluations
 from understudy.bench.collecting import collect
 from understudy.bench.packing import Moved, pack
+from understudy.bench.store import read_store
+from understudy.bench.views import ask
 from understudy.bench.workspace import Workspace
 from understudy.data.records import Records
 from understudy.errors import UserError
@@ -114,6 +116,9 @@ def test_figures_from_away_are_those_of_home_and_nothing_is_trained_again(
     assert phases["classify"]["seconds"] == there.seconds > 0
     assert phases["classify"]["hardware"]["device"] == "cpu"
     assert phases["classify"]["versions"]["torch"]
+
+    asked = ask(read_store(workplace / "bench/evidence"), "SELECT phase FROM phases")
+    assert sorted(phase for (phase,) in asked.rows) == ["classify", "evaluate", "fit", "sample"]
 
     forget_evaluations(workplace)
     trained = counting(monkeypatch)

@@ -12,6 +12,7 @@ from tests.evaluate.evaluation_cases import make_case, with_noise
 from understudy.data.records import Records
 from understudy.evaluate import training as training_module
 from understudy.evaluate.evaluate import evaluate
+from understudy.evaluate.figures import ClassifierFigure
 from understudy.evaluate.metric import Evaluation, Row
 from understudy.evaluate.protocol import Protocol
 from understudy.evaluate.selection import RULES, required_stamps
@@ -191,21 +192,18 @@ def test_figures_over_classifiers_are_what_they_say(peeking: Evaluation) -> None
 
 
 def test_the_best_is_chosen_seed_by_seed_by_the_rule_and_not_by_the_result(
-    train: Records, test_part: Records, quick: Protocol, monkeypatch: pytest.MonkeyPatch
+    train: Records, test_part: Records, quick: Protocol
 ) -> None:
     from understudy.evaluate.utility import Gen2RealSummary
 
     case = make_case(train, None, test_part, replace(quick, classifiers=("mlp", "mlp-100")))
     accuracies = {"mlp": (0.5, 0.9), "mlp-100": (0.7, 0.6)}
     scores = {("mlp", 0): 0.8, ("mlp-100", 0): 0.1, ("mlp", 1): 0.2, ("mlp-100", 1): 0.3}
-    monkeypatch.setattr(case, "accuracies", lambda _l, _t, name, _s: accuracies[name])
-    monkeypatch.setattr(
-        case,
-        "classifier",
-        lambda _l, name, seed, _s: FittedClassifier(
-            torch.nn.Identity(), 1, scores[name, seed], CPU
-        ),
-    )
+    for (name, seed), score in scores.items():
+        accuracy = accuracies[name][seed]
+        case.figures.keep(
+            ClassifierFigure("synthetic", "test", name, "held-out", seed, accuracy, 1, score)
+        )
 
     def found(summary: str) -> tuple[float, ...]:
         row = Gen2RealSummary(summary, ("mlp", "mlp-100"), "held-out")

@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from tests.evaluate.evaluation_cases import SCHEMA
 from understudy.data.records import Records
 from understudy.data.schema import Attribute, Schema
 from understudy.errors import UserError
+from understudy.evaluate.feed import Feed
+from understudy.evaluate.optimisers import make_optimiser
 from understudy.evaluate.protocol import Protocol, Training, load_protocol
 from understudy.evaluate.training import FittedClassifier, fit_classifier
+from understudy.nets.classifiers import build_classifier
 from understudy.progress import Silent
 
 
@@ -80,7 +84,7 @@ def test_the_best_epoch_on_the_held_out_part_is_the_one_kept(
     script = iter([(0.5, -0.1), (0.9, -0.5), (0.9, -0.4), (0.9, -0.6), (0.2, -0.0)])
     seen, held_sizes = [], []
 
-    def scripted(network: torch.nn.Module, _: Records, held: np.ndarray, __: object) -> object:
+    def scripted(network: torch.nn.Module, _: object, held: np.ndarray) -> object:
         seen.append(torch.cat([p.detach().flatten().clone() for p in network.parameters()]))
         held_sizes.append(len(held))
         return next(script)
@@ -102,13 +106,13 @@ def test_held_out_records_are_never_trained_on(
     held: set[int] = set()
     step, score = training._train_step, training._holdout_score
 
-    def spy_step(network, records, batch, *rest):  # type: ignore[no-untyped-def]
+    def spy_step(network, feed, batch, optimiser):  # type: ignore[no-untyped-def]
         trained.update(batch.tolist())
-        step(network, records, batch, *rest)
+        step(network, feed, batch, optimiser)
 
-    def spy_score(network, records, positions, device):  # type: ignore[no-untyped-def]
+    def spy_score(network, feed, positions):  # type: ignore[no-untyped-def]
         held.update(positions.tolist())
-        return score(network, records, positions, device)
+        return score(network, feed, positions)
 
     monkeypatch.setattr(training, "_train_step", spy_step)
     monkeypatch.setattr(training, "_holdout_score", spy_score)
@@ -164,3 +168,61 @@ def test_memory_mapped_features_train_alike(
     mapped = Records(np.load(path, mmap_mode="r"), train.attributes, SCHEMA)
     mapped_weights, weights = (flat_weights(fit(r, quick.training)) for r in (mapped, train))
     assert torch.equal(mapped_weights, weights)
+
+
+def test_records_that_lie_on_the_device_train_alike(
+    train: Records, quick: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, which holds them all: the very bits that batch by batch gives."""
+    soft = replace(train, attributes={"digit": np.eye(10, dtype=np.float32)[train.labels]})
+    of = Feed.of
+    for records in (train, soft):
+        gathered = fit(records, quick.training)
+        with monkeypatch.context() as patch:
+            patch.setattr(Feed, "of", lambda *words: of(*words).kept_on_device())
+            resident = fit(records, quick.training)
+        assert torch.equal(flat_weights(gathered), flat_weights(resident))
+        assert (gathered.epoch, gathered.score) == (resident.epoch, resident.score)
+
+
+def test_a_resident_batch_is_the_gathered_one(train: Records) -> None:
+    gathered = Feed.of(train, torch.device("cpu"))
+    assert gathered.resident is None, "a CPU gains nothing, and files may be mapped"
+    resident = gathered.kept_on_device()
+    positions = np.array([5, 2, 900])
+    for one, other in zip(gathered.batch(positions), resident.batch(positions), strict=True):
+        assert torch.equal(one, other)
+    assert gathered.batch(positions)[0].min() >= -1
+
+
+def test_settings_of_convolutions_are_left_as_they_were() -> None:
+    from understudy.evaluate.training import _fast_convolutions
+
+    before = torch.backends.cudnn.benchmark
+    with _fast_convolutions(torch.device("cuda")):
+        assert torch.backends.cudnn.benchmark
+    assert torch.backends.cudnn.benchmark == before
+    with _fast_convolutions(torch.device("cpu")):
+        assert torch.backends.cudnn.benchmark == before
+
+
+def test_a_step_is_the_plain_one_in_fp32(train: Records, quick: Protocol) -> None:
+    """The whole training written out: order, batches, loss, optimiser; the same bits."""
+    training = replace(quick.training, epochs=1, least_steps=3, batch_size=400)
+    fitted = fit(train, training)
+    order = np.random.default_rng(0)
+    shuffled = order.permutation(len(train))
+    kept = shuffled[round(training.holdout * len(train)) :]
+    torch.manual_seed(0)
+    network = build_classifier("mlp", train.shape, 10)
+    optimiser, schedule = make_optimiser(network, training, 3, 3)
+    for batch in np.array_split(order.permutation(kept), 3):
+        pixels = torch.from_numpy(train.features[batch]).float() / 127.5 - 1.0
+        loss = F.cross_entropy(network(pixels), torch.from_numpy(train.labels[batch]))
+        optimiser.zero_grad()
+        torch.autograd.backward(loss)
+        optimiser.step()
+        schedule.step()
+    assert torch.equal(
+        torch.cat([p.detach().flatten() for p in network.parameters()]), flat_weights(fitted)
+    )

@@ -1,6 +1,7 @@
 """Fit packed jobs on a machine that has only torch, numpy and safetensors.
 
-    python -m understudy.bench.away JOB [--device cuda] [--result FILE]
+    python -m understudy.bench.away JOB [--device cuda] [--phases fit,sample,classify]
+        [--result FILE]
 
 Works in `JOB/cells/NAME/run`, through the same door and journal as everywhere: cut off at
 any moment, the same command goes on there. A job must be worked on in one place only: its
@@ -23,8 +24,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+from understudy.bench.classify_job import CLASSIFIED, REFERENCES, ClassifyJob
+from understudy.bench.classifying import classify_away
 from understudy.bench.code_digest import code_digest
-from understudy.bench.job import FitJob, package_digest, read_records
+from understudy.bench.job import FILE, FitJob, package_digest, read_records
 from understudy.bench.measuring import measured
 from understudy.bench.provenance import Provenance
 from understudy.data.schema import Schema
@@ -37,11 +40,11 @@ from understudy.run.context import choose_device
 from understudy.run.fitting import Fitting, follow_plan, sample
 from understudy.run.folder import RunFolder, create_run_folder
 
-PHASES = ("fit", "sample")
+PHASES = ("fit", "sample", "classify")
 OK, FAILED, UNFINISHED = 0, 1, 3
 COMPACT = (
     *("plan.json", "ledger.jsonl", "synthesizer", "synthesizer.json", "owner.jsonl"),
-    *("times.json", "fit.json", "sample.json", "samples"),
+    *("times.json", "fit.json", "sample.json", "samples", CLASSIFIED),
 )
 """What of a finished run is carried home; its checkpoints are not needed any more."""
 
@@ -53,7 +56,7 @@ def main(words: Sequence[str] | None = None) -> int:
     phases = tuple(asked.phases.split(","))
     try:
         if not set(phases) <= set(PHASES):
-            raise UserError(f"--phases takes {' and '.join(PHASES)}, by comma, not {asked.phases}.")
+            raise UserError(f"--phases takes {', '.join(PHASES)}, by comma, not {asked.phases}.")
         code = work_off(asked.job, phases, asked.device, asked.stop_after)
         if asked.result is not None:
             write_result(asked.job, asked.result)
@@ -70,9 +73,9 @@ def work_off(job: Path, phases: Sequence[str], device: str, stop_after: float | 
     try:
         with _alarm(stop_after):
             for number, folder in enumerate(folders, start=1):
-                lines = Lines(f"[{number}/{len(folders)}] {FitJob.read(folder).title}")
+                lines = Lines(f"[{number}/{len(folders)}] {_title(folder)}")
                 try:
-                    fit_away(job, folder, phases, device, lines)
+                    work_on_cell(job, folder, phases, device, lines)
                 except Exception as error:  # noqa: BLE001 - whatever a method raises is told
                     lines.say(f"failed: {type(error).__name__}: {error}")
                     code = FAILED
@@ -82,11 +85,35 @@ def work_off(job: Path, phases: Sequence[str], device: str, stop_after: float | 
     return code
 
 
+def _is_job(path: Path) -> bool:
+    return path.name == FILE or path.name.startswith("classify-")
+
+
+def _title(folder: Path) -> str:
+    if (folder / FILE).exists():
+        return FitJob.read(folder).title
+    return ClassifyJob.all_of(folder)[0].title
+
+
 def job_folders(job: Path) -> list[Path]:
-    found = sorted(path.parent for path in (job / "cells").glob("*/job.json"))
+    found = sorted({p.parent for p in (job / "cells").glob("*/*.json") if _is_job(p)})
     if not found:
         raise UserError(f"{job} holds no jobs; make some with understudy bench pack.")
     return found
+
+
+def work_on_cell(
+    job_path: Path, folder: Path, phases: Sequence[str], device: str, progress: Progress
+) -> None:
+    """One cell of a job: a fit, or the classifiers of an evaluation, or both in turn."""
+    if (folder / FILE).exists():
+        fit_away(job_path, folder, phases, device, progress)
+    if "classify" in phases:
+        for job in ClassifyJob.all_of(folder):
+            _check_package(job.package, job.title)
+            provenance = replace(Provenance.read(), commit=job.commit, dirty=job.dirty)
+            classify_away(job_path, folder, job, device, provenance, progress)
+    progress.say("done")
 
 
 def fit_away(
@@ -109,18 +136,15 @@ def fit_away(
         with measured(provenance, "cpu") as found, run.timed("sample"):
             sample(run, run, job.samples, job.seed)
         run.write_json("sample.json", found.to_json(job.keys["sample"], run.times()["sample"]))
-    progress.say("done")
 
 
 def fitting_of(job: FitJob, job_path: Path, device: str) -> Fitting:
     """The method and its records; refuses code that is not what the plan was made for."""
     module, _, name = job.method.partition(":")
     method = cast(Method, getattr(importlib.import_module(module), name)())
-    if code_digest(method) != job.code or package_digest() != job.package:
-        raise UserError(
-            f"the code of {job.method} or of this package is not that for which {job.title} was "
-            "packed; bring the same files here."
-        )
+    if code_digest(method) != job.code:
+        raise UserError(_other_code(job.method, job.title))
+    _check_package(job.package, job.title)
     schema = Schema.from_json(job.schema)
     parts = {name: read_records(job_path / file, schema) for name, file in job.records.items()}
     for name, records in parts.items():
@@ -137,6 +161,17 @@ def fitting_of(job: FitJob, job_path: Path, device: str) -> Fitting:
     )
 
 
+def _check_package(packed: str, title: str) -> None:
+    if package_digest() != packed:
+        raise UserError(_other_code("this package", title))
+
+
+def _other_code(whose: str, title: str) -> str:
+    return (
+        f"the code of {whose} is not that for which {title} was packed; bring the same files here."
+    )
+
+
 def write_result(job: Path, target: Path) -> None:
     """One archive of what is finished, to be copied home; only its owner may read it."""
     new = target.with_name(f".{target.name}.new")
@@ -146,12 +181,14 @@ def write_result(job: Path, target: Path) -> None:
     handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "wb") as file, tarfile.open(fileobj=file, mode="w") as archive:
         for folder in job_folders(job):
-            if not (folder / "run" / "fit.json").exists():
+            if not any((folder / "run" / name).exists() for name in ("fit.json", CLASSIFIED)):
                 left += 1
                 continue
             for name in COMPACT:
                 if (folder / "run" / name).exists():
                     archive.add(folder / "run" / name, f"{folder.name}/{name}")
+        for path in sorted((job / REFERENCES).glob("*.json")):
+            archive.add(path, f"{REFERENCES}/{path.name}")
     new.replace(target)
     tail = f"; {left} not finished are not in it" if left else ""
     print(f"wrote {target}{tail}", flush=True)
@@ -218,7 +255,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="understudy.bench.away", description=__doc__)
     parser.add_argument("job", type=Path, help="the folder that `understudy bench pack` wrote")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
-    parser.add_argument("--phases", default="fit", help="fit, or fit,sample")
+    parser.add_argument("--phases", default="fit", help="of fit,sample,classify, by comma")
     parser.add_argument("--result", type=Path, help="one file with what is finished")
     parser.add_argument("--stop-after", type=float, help="stop at a good moment after SECONDS")
     return parser

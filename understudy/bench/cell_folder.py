@@ -30,6 +30,13 @@ AWAY_RECORD = "away.json"
 """Beside samples that another machine made: what that took, there."""
 
 
+FIGURES = "figures.json"
+"""In an evaluation: figures of classifiers that another machine trained for it."""
+
+CLASSIFY_RECORD = "classify.json"
+"""Beside them once they were used: what that training took, there."""
+
+
 class BusyError(Exception):
     """Another process works in this folder."""
 
@@ -60,6 +67,11 @@ class CellFolder:
 
     def evaluated(self, keys: Keys) -> RunFolder:
         return RunFolder(self.path / "evaluated" / keys.evaluate[:SHORT])
+
+    @property
+    def references(self) -> Path:
+        """What is shared by all cells of this workspace: classifiers of real records."""
+        return self.path.parent.parent / "references"
 
     def record(self, phase: Phase, keys: Keys) -> dict[str, Any] | None:
         """What a finished phase took, or None while it is not finished for this key."""

@@ -16,6 +16,8 @@ from pathlib import Path
 
 from understudy.bench.away import COMPACT
 from understudy.bench.cell_folder import AWAY_RECORD, PACKED, CellFolder
+from understudy.bench.classify_job import REFERENCES
+from understudy.bench.figure_collecting import collect_figures, collect_references
 from understudy.bench.packing import Moved, packed_facts, read_packed
 from understudy.bench.workspace import Workspace
 from understudy.errors import PrivacyError, UserError
@@ -36,12 +38,20 @@ def collect(source: Path, workspace: Workspace, home: Path | None) -> list[Moved
         for folder in map(CellFolder, sorted((workspace.path / "cells").glob("*")))
         if (folder.run.path / PACKED).exists()
     }
-    with _results(source, workspace) as results:
-        return [_collect_one(result, known, home) for result in results]
+    moved: list[Moved] = []
+    with _results(source, workspace) as (root, results):
+        for result in results:
+            title = result.path.parent.name if result.path.name == "run" else result.path.name
+            if (result.path / "plan.json").exists():
+                moved.append(_collect_one(result, title, known, home))
+            moved += collect_figures(result, title, workspace)
+        collect_references(root, workspace)
+    return moved
 
 
-def _collect_one(result: RunFolder, known: dict[str, CellFolder], home: Path | None) -> Moved:
-    title = result.path.parent.name if result.path.name == "run" else result.path.name
+def _collect_one(
+    result: RunFolder, title: str, known: dict[str, CellFolder], home: Path | None
+) -> Moved:
     if not (result.path / "fit.json").exists():
         return Moved(title, False, "is not finished; run it again where it is")
     ident = result.read_plan()[0].ident
@@ -140,17 +150,18 @@ def _has_fit(folder: CellFolder) -> bool:
 
 
 @contextmanager
-def _results(source: Path, workspace: Workspace) -> Iterator[list[RunFolder]]:
-    """The run folders in a job folder or in a result file."""
+def _results(source: Path, workspace: Workspace) -> Iterator[tuple[Path, list[RunFolder]]]:
+    """Where a job folder or a result file lies open, and the run folders in it."""
     if source.is_dir():
-        yield [RunFolder(p) for p in sorted((source / "cells").glob("*/run"))]
+        yield source, [RunFolder(p) for p in sorted((source / "cells").glob("*/run"))]
         return
     if not source.is_file():
         raise UserError(f"{source} does not exist; give a job folder or a result file.")
     workspace.away.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(dir=workspace.away) as name:
         _unpack(source, Path(name))
-        yield [RunFolder(p) for p in sorted(Path(name).iterdir())]
+        folders = sorted(p for p in Path(name).iterdir() if p.name != REFERENCES)
+        yield Path(name), [RunFolder(p) for p in folders]
 
 
 def _unpack(source: Path, target: Path) -> None:
@@ -159,13 +170,19 @@ def _unpack(source: Path, target: Path) -> None:
         with tarfile.open(source, "r:") as archive:
             for member in archive:
                 parts = Path(member.name).parts
-                if len(parts) < 2 or parts[1] not in COMPACT or ".." in parts:
+                if ".." in parts or not _is_of_result(parts):
                     raise UserError(f"{source} holds {member.name!r}, which no result does.")
                 if not (member.isfile() or member.isdir()):
                     raise UserError(f"{source} holds {member.name!r}, which is not a file.")
             archive.extractall(target, filter="data")
     except tarfile.TarError as error:
         raise UserError(f"{source} is not a result file: {error}.") from error
+
+
+def _is_of_result(parts: tuple[str, ...]) -> bool:
+    if parts[0] == REFERENCES:
+        return len(parts) == 2 and parts[1].endswith(".json")
+    return len(parts) > 1 and parts[1] in COMPACT
 
 
 def _digest(folder: Path) -> str:

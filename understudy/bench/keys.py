@@ -25,6 +25,9 @@ FIT_VERSION, EVALUATE_VERSION = 1, 1
 """Raised by hand when a change outside a method's own code (the door, loaders, metrics) makes
 earlier fits or figures wrong: then they are done again. A raised fit version spends again."""
 
+EVALUATION_SEED = 0
+"""The seed of every evaluation in `bench`: seeds of cells are those of methods."""
+
 _FIT_FIELDS = ("epsilon", "delta", "seed", "label", "unit", "size", "channels", "limit")
 
 

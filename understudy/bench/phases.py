@@ -6,18 +6,27 @@ on where it stood, or finds that it is done. The caller holds the cell folder's 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from understudy.bench.cell import Cell
-from understudy.bench.cell_folder import AWAY_RECORD, PACKED, CellFolder, Failure, Phase
+from understudy.bench.cell_folder import (
+    AWAY_RECORD,
+    CLASSIFY_RECORD,
+    FIGURES,
+    PACKED,
+    CellFolder,
+    Failure,
+    Phase,
+)
 from understudy.bench.evidence import PhaseEvidence, Provenance, RunEvidence, write_run_evidence
 from understudy.bench.index import EvidenceIndex
-from understudy.bench.keys import Keys
+from understudy.bench.keys import EVALUATE_VERSION, EVALUATION_SEED, Keys
 from understudy.bench.lookup import Lookup
 from understudy.bench.measuring import measured
 from understudy.bench.shareable import dataset_name
@@ -28,6 +37,11 @@ from understudy.progress import Progress
 from understudy.run.config import RunConfig
 from understudy.run.folder import RunFolder
 from understudy.run.prepare import Prepared, open_book, prepare, require_own_book, sample_count
+
+if TYPE_CHECKING:
+    from understudy.bench.classify_job import Classified
+    from understudy.data.records import Records
+    from understudy.evaluate.protocol import Protocol
 
 
 @dataclass(frozen=True)
@@ -103,17 +117,57 @@ def sample_cell(work: Work) -> None:
 
 
 def evaluate_cell(work: Work) -> None:
-    """Measure the samples by the cell's protocol, on the owner's side."""
+    """Measure the samples by the cell's protocol, on the owner's side.
+
+    Classifiers that another machine trained for it are not trained again, nor are those of
+    real records that another cell of this workspace trained.
+    """
+    from understudy.evaluate.figures import ClassifierFigures
     from understudy.evaluate.protocol import load_protocol
+    from understudy.evaluate.references import References
     from understudy.run.evaluate import measure
 
     if work.is_done("evaluate"):
         return
     records, prepared = work.folder.sampled(work.keys).load_samples(), work.prepared
     protocol, kept = load_protocol(work.cell.protocol), work.folder.evaluated(work.keys)
+    known = _classified(work, records, protocol)
     with _phase(work, "evaluate", kept.path, work.device):
-        result = measure(records, prepared, protocol, device=work.device, progress=work.progress)
+        result = measure(
+            records,
+            prepared,
+            protocol,
+            device=work.device,
+            progress=work.progress,
+            figures=ClassifierFigures(() if known is None else known.figures),
+            references=References(work.folder.references, EVALUATE_VERSION),
+        )
         result.write(kept.path)
+        if known is not None:
+            kept.write_json(CLASSIFY_RECORD, dict(known.phase))
+
+
+def _classified(work: Work, records: Records, protocol: Protocol) -> Classified | None:
+    """Figures that came home for this evaluation; those of another are refused."""
+    from understudy.bench.classify_job import Classified
+    from understudy.evaluate.figures import Binding
+    from understudy.run.evaluate import test_part
+    from understudy.run.limit import limited_protocol
+
+    path = work.folder.evaluated(work.keys).path / FIGURES
+    if not path.exists():
+        return None
+    wanted = Binding.of(
+        records,
+        work.prepared.material.parts["train"],
+        test_part(work.prepared),
+        limited_protocol(protocol, work.cell.limit),
+        seed=EVALUATION_SEED,
+        version=EVALUATE_VERSION,
+    )
+    found = Classified.read(path)
+    found.binding.check(wanted, str(path))
+    return found
 
 
 PHASE_WORK = {"fit": fit_cell, "sample": sample_cell, "evaluate": evaluate_cell}
@@ -142,6 +196,9 @@ def is_recorded(index: EvidenceIndex, name: str) -> bool:
 def evidence_of(work: Work, failure: Failure | None) -> RunEvidence:
     """What is known of a cell, in the form of evidence."""
     done = {p: work.folder.record(p, work.keys) for p in PHASE_WORK}  # type: ignore[arg-type]
+    classify = work.folder.evaluated(work.keys).path / CLASSIFY_RECORD
+    away = json.loads(classify.read_text()) if done["evaluate"] and classify.exists() else None
+    records = {**done, "classify": away}
     reason = None
     if failure is not None:
         reason = failure.words if work.source.public else failure.kind
@@ -152,7 +209,7 @@ def evidence_of(work: Work, failure: Failure | None) -> RunEvidence:
         keys={name: getattr(work.keys, name) for name in PHASE_WORK},
         public=work.source.public,
         data_hash=work.source.hash,
-        phases={name: _phase_evidence(r) for name, r in done.items() if r is not None},
+        phases={name: _phase_evidence(r) for name, r in records.items() if r is not None},
         claim=_claim(work.folder.sampled(work.keys)) if done["sample"] else None,
         metrics=_metrics(work) if failure is None else None,
         suite=work.suite,

@@ -22,7 +22,7 @@ from understudy.bench.store import StoredFile
 _BLOCK_BYTES = 8 << 20
 """How much Arrow's threads take at once; it must exceed any one file."""
 
-PHASES = ("fit", "sample", "evaluate")
+PHASES = ("fit", "sample", "classify", "evaluate")
 
 RUN_COLUMNS: Mapping[str, tuple[str, str]] = {
     "run": ("name", "string"),

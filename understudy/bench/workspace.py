@@ -1,7 +1,8 @@
 """The workspace: what of a suite is done, as its files tell. There is no database.
 
 `DIR/cells/<fit key>/` holds one fit and what was made of it, `DIR/evidence/` the results,
-`DIR/away/` jobs for other machines, `DIR/sources.json` stamps of the owner's data.
+`DIR/away/` jobs for other machines, `DIR/sources.json` stamps of the owner's data,
+`DIR/references/` classifiers of real records, which cells share.
 """
 
 from __future__ import annotations
@@ -75,6 +76,10 @@ class Workspace:
     @property
     def away(self) -> Path:
         return self.path / "away"
+
+    @property
+    def references(self) -> Path:
+        return self.path / "references"
 
     def survey(self, cells: Sequence[Cell]) -> tuple[Standing, ...]:
         """Where every cell stands, by its present keys."""

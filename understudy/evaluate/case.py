@@ -13,7 +13,14 @@ import torch
 from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.evaluate.extractors.extractor import Extractor, load_extractor
+from understudy.evaluate.figures import (
+    ClassifierFigure,
+    ClassifierFigures,
+    FigureKey,
+    records_digest,
+)
 from understudy.evaluate.protocol import Protocol
+from understudy.evaluate.references import References, rule_for_real
 from understudy.evaluate.selection import HELD_OUT, RULES
 from understudy.evaluate.training import FittedClassifier, fit_classifier, fit_under_rules
 from understudy.progress import Progress
@@ -26,9 +33,12 @@ T = TypeVar("T")
 class Case:
     """The synthetic records with the real ones that they are held against.
 
-    Classifiers, accuracies and features are computed when first asked for and kept: the
+    Classifiers, their figures and features are computed when first asked for and kept: the
     classifier trained on real records serves as the reference of one metric and as the
     judge of another.
+
+    figures: what is known of classifiers already; only what is not in it is trained for.
+    references: where classifiers of real training records are shared with other cases.
     """
 
     def __init__(
@@ -41,6 +51,8 @@ class Case:
         device: torch.device,
         seed: int,
         progress: Progress,
+        figures: ClassifierFigures | None = None,
+        references: References | None = None,
     ) -> None:
         self.synthetic = synthetic
         self.train = train
@@ -49,16 +61,17 @@ class Case:
         self.device = device
         self.seed = seed
         self.progress = progress
+        self.figures = ClassifierFigures() if figures is None else figures
+        self.references = references
         self._classifiers: dict[tuple[Part, str, int], dict[str, FittedClassifier]] = {}
-        self._accuracies: dict[tuple[Part, Part, str, int, str], float] = {}
         self._features: dict[tuple[Part, str], Features] = {}
         self._extractors: dict[str, Extractor] = {}
         self._kept: dict[Hashable, object] = {}
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """The seeds of the classifiers; two evaluations with different seeds share none."""
-        return tuple(1000 * self.seed + index for index in range(self.protocol.seeds))
+        """The seeds of the classifiers."""
+        return self.protocol.classifier_seeds(self.seed)
 
     def part(self, part: Part) -> Records:
         records = {"synthetic": self.synthetic, "train": self.train, "test": self.test}[part]
@@ -83,15 +96,54 @@ class Case:
         self, learned: Part, tested: Part, name: str, selection: str | None = None
     ) -> tuple[float, ...]:
         """For each seed, the accuracy on one part of the classifier trained on another."""
+        found = (self.figure(learned, tested, name, seed, selection) for seed in self.seeds)
+        return tuple(figure.known_accuracy() for figure in found)
+
+    def figure(
+        self, learned: Part, tested: Part, name: str, seed: int, selection: str | None = None
+    ) -> ClassifierFigure:
+        """What is measured on one part of a classifier trained on another, or why it is not."""
         rule = self._rule_for(learned, selection)
-        for seed in self.seeds:
-            key = (learned, tested, name, seed, rule)
-            if key not in self._accuracies:
-                classifier = self.classifier(learned, name, seed, rule)
-                self._accuracies[key] = classifier.accuracy(self.part(tested))
-        return tuple(self._accuracies[learned, tested, name, seed, rule] for seed in self.seeds)
+        key = FigureKey(learned, tested, name, rule, seed)
+        found = self.figures.find(key)
+        if found is None:
+            shared = self.references if (learned, tested) == ("train", "test") else None
+            found = None if shared is None else shared.figure(self._reference(name, seed), rule)
+            if found is None:
+                found = self._measured(key, self.part(tested), learned)
+                if shared is not None:
+                    shared.keep_figure(self._reference(name, seed), found)
+            self.figures.keep(found)
+        return found
+
+    def _measured(self, key: FigureKey, tested: Records, learned: Part) -> ClassifierFigure:
+        try:
+            fitted = self.classifier(learned, key.classifier, key.seed, key.rule)
+        except FloatingPointError as error:  # it diverged, and would again
+            return ClassifierFigure(*key, accuracy=None, reason=str(error))
+        return ClassifierFigure(*key, fitted.accuracy(tested), fitted.epoch, fitted.score)
+
+    def _reference(self, name: str, seed: int) -> str:
+        """How the shared references know one training on the real training records."""
+        assert self.references is not None
+        return self.references.key(self._real_digests, self.protocol, name, seed)
+
+    @cached_property
+    def _real_digests(self) -> dict[str, str]:
+        return {"train": records_digest(self.part("train")), "test": records_digest(self.test)}
 
     def _fitted(self, learned: Part, name: str, seed: int) -> dict[str, FittedClassifier]:
+        """The classifiers of one training, shared with other cases where they can be."""
+        if learned != "train" or self.references is None:
+            return self._trained(learned, name, seed)
+        return self.references.fitted(
+            self._reference(name, seed),
+            lambda: self._trained(learned, name, seed),
+            (name, self.part(learned), self.protocol),
+            self.device,
+        )
+
+    def _trained(self, learned: Part, name: str, seed: int) -> dict[str, FittedClassifier]:
         """One training, and a classifier for each of the protocol's rules."""
         protocol = self.protocol
         records = _cut(self.part(learned), protocol.most_training_images, seed)
@@ -119,11 +171,8 @@ class Case:
         )
 
     def _rule_for(self, learned: Part, selection: str | None) -> str:
-        """The rule itself; for classifiers of real training records a held-out share of these
-        is their validation part."""
         rule = self.protocol.selections[-1] if selection is None else selection
-        asks_train = RULES[rule].looks_at == "validation"
-        return HELD_OUT if learned == "train" and asks_train else rule
+        return rule_for_real(rule) if learned == "train" else rule
 
     def _looked_at(self, rules: set[str]) -> dict[str, Records]:
         """The real records that these rules choose on, and no others."""

@@ -9,8 +9,10 @@ import torch
 from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.evaluate.case import Case
+from understudy.evaluate.figures import ClassifierFigures
 from understudy.evaluate.metric import Evaluation, Metric
 from understudy.evaluate.protocol import Protocol
+from understudy.evaluate.references import References
 from understudy.evaluate.registry import EXTRACTORS, check_name, metric_class
 from understudy.nets.classifiers import CLASSIFIERS
 from understudy.progress import Progress, Silent
@@ -26,6 +28,8 @@ def evaluate(
     progress: Progress | None = None,
     seed: int = 0,
     dataset: str = "",
+    figures: ClassifierFigures | None = None,
+    references: References | None = None,
 ) -> Evaluation:
     """Every metric of the protocol on these records, one row for each.
 
@@ -34,13 +38,25 @@ def evaluate(
     test: real records that the method has not seen.
     device: by default a GPU where there is one.
     seed: of the classifiers and of random parts; not of anything private.
+    figures: of classifiers that were trained before on these very records; the caller answers
+        for that (`figures.Binding`). references: where those of real records are shared.
     """
     _check_same_kind("synthetic", synthetic, test)
     if train is not None:
         _check_same_kind("train", train, test)
     metrics = _metrics(protocol)
     shown = progress if progress is not None else cast(Progress, Silent())
-    case = Case(synthetic, train, test, protocol, device=_device(device), seed=seed, progress=shown)
+    case = Case(
+        synthetic,
+        train,
+        test,
+        protocol,
+        device=_device(device),
+        seed=seed,
+        progress=shown,
+        figures=figures,
+        references=references,
+    )
     rows = []
     with shown.task("evaluate", total=len(metrics)) as bar:
         for metric in metrics:

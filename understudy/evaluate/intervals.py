@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from math import fsum, hypot, sqrt
 from statistics import NormalDist, fmean
 
-from scipy.special import betaincinv, stdtrit
-
 from understudy.evaluate.metric import CONFIDENCE
 
 
@@ -48,6 +46,8 @@ def clopper_pearson(hits: int, count: int) -> Interval:
     >>> clopper_pearson(0, 100).low, clopper_pearson(0, 100).high.__round__(4)
     (0.0, 0.0362)
     """
+    from scipy.special import betaincinv  # here: where classifiers are trained is no scipy
+
     tail = (1 - CONFIDENCE) / 2
     low = float(betaincinv(hits, count - hits + 1, tail)) if hits else 0.0
     high = float(betaincinv(hits + 1, count - hits, 1 - tail)) if hits < count else 1.0
@@ -76,6 +76,8 @@ def mean_accuracy(accuracies: Sequence[float], count: int) -> Interval:
 
 def student_half_width(values: Sequence[float]) -> float:
     """Half the width of the t interval for the mean of independent values."""
+    from scipy.special import stdtrit
+
     freedom, centre = len(values) - 1, fmean(values)
     deviation = sqrt(fsum((value - centre) ** 2 for value in values) / freedom)
     return float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * deviation / sqrt(len(values))

@@ -13,8 +13,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from understudy.errors import UserError, did_you_mean
 from understudy.evaluate.selection import (
     BEST,
@@ -159,6 +157,10 @@ class Protocol:
         """Whether some figure of it was chosen on real records: such figures go nowhere else."""
         return bool(required_stamps(self.selection, self.summaries))
 
+    def classifier_seeds(self, seed: int) -> tuple[int, ...]:
+        """Of an evaluation with this seed; two with different seeds share none."""
+        return tuple(1000 * seed + index for index in range(self.seeds))
+
     def _check_selection(self) -> None:
         _known("selection", self.selection, RULES)
         for name in self.summaries:
@@ -248,12 +250,16 @@ def load_protocol(name: str | Path) -> Protocol:
 
 
 def _presets() -> dict[str, dict[str, Any]]:
+    import yaml  # here, because a protocol that came as JSON is used where there is none
+
     text = files("understudy.evaluate").joinpath("protocols.yaml").read_text(encoding="utf-8")
     presets: dict[str, dict[str, Any]] = yaml.safe_load(text)
     return presets
 
 
 def _read_file(path: Path) -> dict[str, Any]:
+    import yaml
+
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

@@ -4,6 +4,12 @@
 the records that the classifier will be tested on. `fit_under_rules` is what a benchmark's
 protocol needs: it trains once and keeps one classifier for each rule; the records that a rule
 may look at are handed to it by name, and a rule gets no others.
+
+On a CPU the same seed and thread count give the same bits. On a GPU the records lie there
+while they are trained on; weights and activations are fp32, and convolutions may round their
+factors to TF32 (ten bits of fraction, sums in fp32), as torch does by default. The order of
+records and the first weights are those of a CPU; dropout draws its own. So a figure depends on
+the device as on one more seed, and never by lower precision of what is kept.
 """
 
 from __future__ import annotations
@@ -22,13 +28,13 @@ from torch import nn
 
 from understudy.data.records import Array, Records
 from understudy.errors import UserError
+from understudy.evaluate.feed import Codes, Feed, network_input
 from understudy.evaluate.optimisers import make_optimiser, running_average
 from understudy.evaluate.protocol import Training
 from understudy.evaluate.selection import HELD_OUT, RULES, Rule
 from understudy.nets.classifiers import build_classifier
 from understudy.progress import Progress
 
-Codes = npt.NDArray[np.int64]
 Score = tuple[float, float]
 """Accuracy, then what breaks ties: larger is better, in this order."""
 
@@ -67,7 +73,7 @@ class FittedClassifier:
         with torch.inference_mode():
             for start in range(0, len(features), _SCORING_BATCH):
                 piece = features[start : start + _SCORING_BATCH]
-                yield self.network(_network_input(piece, self.device))
+                yield self.network(network_input(piece, self.device))
 
 
 def fit_classifier(
@@ -114,13 +120,15 @@ def fit_under_rules(
     kept, held = _split(len(records), training.holdout, order)
     per_epoch = max(1, len(kept) // training.batch_size)
     epochs = max(training.epochs, ceil(training.least_steps / per_epoch))
-    judges = _Judges(records, held, outside, device, epsilon, seed)
+    feed = Feed.of(records, device)
+    judges = _Judges(feed, held, outside, epsilon, seed)
     choices = {rule: _Choice(RULES[rule]) for rule in rules}
     with (
         _seeded(seed, device),
+        _fast_convolutions(device),
         progress.task(f"train {name}, seed {seed}", total=epochs * per_epoch) as bar,
     ):
-        course = _Course(name, records, training, per_epoch, epochs * per_epoch, device)
+        course = _Course(name, feed, training, per_epoch, epochs * per_epoch)
         for epoch in range(1, epochs + 1):
             course.epoch(np.array_split(order.permutation(kept), per_epoch), bar.advance)
             for choice in choices.values():
@@ -131,22 +139,30 @@ def fit_under_rules(
     return {rule: choice.made(course.scored, device, diverged) for rule, choice in choices.items()}
 
 
+def load_fitted(
+    name: str,
+    records: Records,
+    training: Training,
+    state: Mapping[str, torch.Tensor],
+    epoch: int,
+    score: float | None,
+    device: torch.device,
+) -> FittedClassifier:
+    """A classifier that was trained before on records of this kind, from its kept state."""
+    with _seeded(0, torch.device("cpu")):
+        network = _fresh_network(name, records, training)
+    network.load_state_dict(dict(state))
+    return FittedClassifier(network.to(device), epoch, score, device)
+
+
 class _Course:
     """One training under way: the network, what is scored of it, and the next step."""
 
     def __init__(
-        self,
-        name: str,
-        records: Records,
-        training: Training,
-        per_epoch: int,
-        steps: int,
-        device: torch.device,
+        self, name: str, feed: Feed, training: Training, per_epoch: int, steps: int
     ) -> None:
-        self.records = records
-        self.device = device
-        network = build_classifier(name, records.shape, len(records.schema.classes))
-        self.network = _standardised(network, records, training).to(device)
+        self.feed = feed
+        self.network = _fresh_network(name, feed.records, training).to(feed.device)
         self.optimiser, self.schedule = make_optimiser(self.network, training, per_epoch, steps)
         self.average = running_average(self.network, training.averaging)
 
@@ -157,7 +173,7 @@ class _Course:
 
     def epoch(self, batches: Sequence[Codes], advance: Callable[[], None]) -> None:
         for batch in batches:
-            _train_step(self.network, self.records, batch, self.optimiser, self.device)
+            _train_step(self.network, self.feed, batch, self.optimiser)
             self.schedule.step()
             if self.average is not None:
                 self.average.update_parameters(self.network)
@@ -169,17 +185,15 @@ class _Judges:
 
     def __init__(
         self,
-        records: Records,
+        feed: Feed,
         held: Codes,
         outside: Mapping[str, Records],
-        device: torch.device,
         epsilon: float | None,
         seed: int,
     ) -> None:
-        self._records = records
+        self._feed = feed
         self._held = held
         self._outside = outside
-        self._device = device
         self._epsilon = epsilon
         self._noise = np.random.default_rng([seed, 1])
 
@@ -187,9 +201,9 @@ class _Judges:
         if rule.looks_at == "nothing":
             return float(epoch), 0.0
         if rule.looks_at == "held-out":
-            return _holdout_score(network, self._records, self._held, self._device)
+            return _holdout_score(network, self._feed, self._held)
         seen = self._outside[rule.looks_at]
-        right = FittedClassifier(network, epoch, None, self._device).accuracy(seen)
+        right = FittedClassifier(network, epoch, None, self._feed.device).accuracy(seen)
         if rule.noised:
             if self._epsilon is None:
                 raise ValueError("a noised rule needs an epsilon")
@@ -235,8 +249,9 @@ class _Standardise(nn.Module):
         return ((x + 1) / 2 - self.mean) / self.deviation
 
 
-def _standardised(network: nn.Module, records: Records, training: Training) -> nn.Module:
+def _fresh_network(name: str, records: Records, training: Training) -> nn.Module:
     """The network behind the protocol's scaling of pixels; other features stay as they are."""
+    network = build_classifier(name, records.shape, len(records.schema.classes))
     scaling = (training.pixel_mean, training.pixel_deviation)
     if scaling == (0.5, 0.5) or records.features.dtype != np.uint8:
         return network
@@ -255,6 +270,18 @@ def _seeded(seed: int, device: torch.device) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _fast_convolutions(device: torch.device) -> Iterator[None]:
+    """On a GPU the fastest algorithm for each shape is looked for; as before afterwards."""
+    cudnn = torch.backends.cudnn
+    before = cudnn.benchmark
+    cudnn.benchmark = before or device.type == "cuda"
+    try:
+        yield
+    finally:
+        cudnn.benchmark = before
+
+
 def _split(count: int, share: float, order: np.random.Generator) -> tuple[Codes, Codes]:
     """Positions to train on, and positions that choose the epoch."""
     if count < 2:
@@ -269,41 +296,23 @@ def _out_of_patience(choices: Mapping[str, _Choice], epoch: int, patience: int |
 
 
 def _train_step(
-    network: nn.Module,
-    records: Records,
-    batch: Codes,
-    optimiser: torch.optim.Optimizer,
-    device: torch.device,
+    network: nn.Module, feed: Feed, batch: Codes, optimiser: torch.optim.Optimizer
 ) -> None:
     network.train()
     optimiser.zero_grad(set_to_none=True)
-    scores = network(_network_input(records.features[batch], device))
-    torch.autograd.backward(F.cross_entropy(scores, _targets(records, batch).to(device)))
+    inputs, targets = feed.batch(batch)
+    torch.autograd.backward(F.cross_entropy(network(inputs), targets))
     optimiser.step()
 
 
-def _holdout_score(
-    network: nn.Module, records: Records, held: Codes, device: torch.device
-) -> Score:
+def _holdout_score(network: nn.Module, feed: Feed, held: Codes) -> Score:
     """Accuracy, then minus the loss: larger is better, in this order."""
     network.eval()
     hits, loss = 0, 0.0
     with torch.inference_mode():
         for start in range(0, len(held), _SCORING_BATCH):
             batch = held[start : start + _SCORING_BATCH]
-            scores = network(_network_input(records.features[batch], device)).cpu()
-            loss += float(F.cross_entropy(scores, _targets(records, batch), reduction="sum"))
-            hits += int((scores.argmax(dim=1).numpy() == records.labels[batch]).sum())
+            scores = network(feed.batch(batch)[0]).cpu()
+            loss += float(F.cross_entropy(scores, feed.targets(batch), reduction="sum"))
+            hits += int((scores.argmax(dim=1).numpy() == feed.records.labels[batch]).sum())
     return hits / len(held), -loss / len(held)
-
-
-def _targets(records: Records, batch: Codes) -> torch.Tensor:
-    """Codes, or probabilities where the labels are soft."""
-    column = records.attributes[records.schema.label_attribute.name][batch]
-    return torch.from_numpy(column.astype(np.int64 if column.ndim == 1 else np.float32))
-
-
-def _network_input(features: Array, device: torch.device) -> torch.Tensor:
-    """Pixels scaled to [-1, 1]; other features as they are."""
-    batch = torch.from_numpy(np.array(features)).to(device)
-    return batch.float() / 127.5 - 1.0 if features.dtype == np.uint8 else batch.float()

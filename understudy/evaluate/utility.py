@@ -6,7 +6,10 @@ records tested on and the seeds of training, not another synthetic set from the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from statistics import fmean
+from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -47,10 +50,8 @@ class TransferAccuracy(Metric):
 
     def measure(self, case: Case) -> Measurement:
         tested = case.part(self.tested)
-        interval = mean_accuracy(self.accuracies(case, self.learned, self.tested), len(tested))
-        reference = None
-        if case.train is not None and case.protocol.real_reference:
-            reference = fmean(self.accuracies(case, "train", "test"))
+        accuracies, reference = self.trained(case)
+        interval = mean_accuracy(accuracies, len(tested))
         return Measurement(
             value=interval.value,
             low=interval.low,
@@ -59,6 +60,13 @@ class TransferAccuracy(Metric):
             reference=reference,
             chance=majority_share(tested),
         )
+
+    def trained(self, case: Case) -> tuple[tuple[float, ...], float | None]:
+        """One accuracy for each seed, and the reference: all that classifiers are needed for."""
+        accuracies = self.accuracies(case, self.learned, self.tested)
+        if case.train is None or not case.protocol.real_reference:
+            return accuracies, None
+        return accuracies, fmean(self.accuracies(case, "train", "test"))
 
     def accuracies(self, case: Case, learned: Part, tested: Part) -> tuple[float, ...]:
         """One accuracy for each seed."""
@@ -116,14 +124,14 @@ class Gen2RealSummary(Gen2RealAccuracy):
         if self.summary == BEST_ON_TEST:
             return tuple(max(row) for row in by_seed)
         return tuple(
-            row[self._preferred(case, learned, seed)]
+            row[self._preferred(case, learned, tested, seed)]
             for row, seed in zip(by_seed, case.seeds, strict=True)
         )
 
-    def _preferred(self, case: Case, learned: Part, seed: int) -> int:
+    def _preferred(self, case: Case, learned: Part, tested: Part, seed: int) -> int:
         """The position of the classifier whose chosen epoch has the highest score."""
         scores = [
-            case.classifier(learned, name, seed, self._selection).score or 0.0
+            case.figure(learned, tested, name, seed, self._selection).score or 0.0
             for name in self.classifiers
         ]
         return scores.index(max(scores))
@@ -145,6 +153,39 @@ class Real2GenAccuracy(TransferAccuracy):
     def instances(cls, protocol: Protocol) -> tuple[Metric, ...]:
         rule = HELD_OUT if protocol.rule.benchmark_only else protocol.selection
         return tuple(cls(name, rule) for name in protocol.classifiers)
+
+
+_BY_NAME: Mapping[str, type[TransferAccuracy]] = MappingProxyType(
+    {"gen2real": Gen2RealAccuracy, "real2gen": Real2GenAccuracy}
+)
+
+
+def needs_training(protocol: Protocol) -> bool:
+    """Whether `train_for` has anything to do."""
+    return any(name in _BY_NAME for name in protocol.metrics)
+
+
+def learns_from_real(protocol: Protocol) -> bool:
+    """Whether `train_for` cannot do without the real training records.
+
+    If not, they serve nothing but the reference, which may be known from elsewhere.
+    """
+    looked_at = {RULES[rule].looks_at for rule in protocol.selections}
+    return "real2gen" in protocol.metrics or "validation" in looked_at
+
+
+def train_for(case: Case) -> None:
+    """Every training that the protocol's utility metrics ask for; leaves `case.figures` filled.
+
+    Needs torch and numpy alone. One that diverges is a figure that says so.
+    """
+    for kind in filter(None, map(_BY_NAME.get, case.protocol.metrics)):
+        if Need.TRAIN in kind.needs and case.train is None:
+            continue
+        for metric in kind.instances(case.protocol):
+            assert isinstance(metric, TransferAccuracy)
+            with suppress(FloatingPointError):
+                metric.trained(case)
 
 
 def majority_share(records: Records) -> float:

@@ -10,8 +10,10 @@ from understudy.data.load import Dataset, load
 from understudy.data.records import Records, concatenate
 from understudy.errors import UserError, did_you_mean
 from understudy.evaluate.evaluate import evaluate
+from understudy.evaluate.figures import ClassifierFigures
 from understudy.evaluate.metric import Evaluation
 from understudy.evaluate.protocol import Protocol
+from understudy.evaluate.references import References
 from understudy.evaluate.registry import only_attacks
 from understudy.progress import Progress, Silent
 from understudy.release.claim import Claim
@@ -69,20 +71,28 @@ def measure(
     *,
     device: str | None,
     progress: Progress,
+    figures: ClassifierFigures | None = None,
+    references: References | None = None,
 ) -> Evaluation:
     """The protocol's metrics of a run's samples, on the run's own test part."""
     material = prepared.material
-    if material.test is None:
-        raise UserError(f"{prepared.config.source} has no test part to evaluate on.")
     return evaluate(
         records,
         material.parts["train"],
-        material.test,
+        test_part(prepared),
         limited_protocol(protocol, prepared.config.limit),
         device=device,
         progress=progress,
         dataset=material.dataset.name,
+        figures=figures,
+        references=references,
     )
+
+
+def test_part(prepared: Prepared) -> Records:
+    if prepared.material.test is None:
+        raise UserError(f"{prepared.config.source} has no test part to evaluate on.")
+    return prepared.material.test
 
 
 def evaluate_release(

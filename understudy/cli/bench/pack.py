@@ -24,12 +24,20 @@ def command(
     evidence: EvidenceFolder = None,
     limit: Limit = None,
     method: OnlyMethods = None,
+    classify: Annotated[
+        bool,
+        typer.Option(
+            "--classify",
+            help="Take the test records along: classifiers of evaluations are trained there too.",
+        ),
+    ] = False,
     as_json: AsJson = False,
     home: Home = None,
 ) -> None:
     """Write a job for every run of SUITE that has not begun; it is then away from here."""
     from dataclasses import asdict
 
+    from understudy.bench.classify_packing import pack_evaluations
     from understudy.bench.packing import pack
     from understudy.bench.suite import load_suite
     from understudy.bench.workspace import Workspace
@@ -37,6 +45,8 @@ def command(
     found, workspace = load_suite(suite, limit).only(method), Workspace(work, evidence)
     target = out or workspace.away / found.name
     moved = pack(found.cells, workspace, target, home, bars(as_json))
+    if classify:
+        moved += pack_evaluations(found.cells, workspace, target, home, bars(as_json))
     if as_json:
         print_json({"job": str(target), "cells": [asdict(one) for one in moved]})
         return
@@ -44,5 +54,6 @@ def command(
         typer.echo(f"{'packed' if one.done else 'left':<8} {one.title}: {one.words}")
     if any(one.done for one in moved):
         typer.echo(f"job      {target}  (holds private records: for machines that you trust)")
-        typer.echo("there    python -m understudy.bench.away JOB --result FILE")
+        phases = " --phases fit,sample,classify" if classify else ""
+        typer.echo(f"there    python -m understudy.bench.away JOB{phases} --result FILE")
         typer.echo("then     understudy bench collect FILE")

@@ -60,9 +60,12 @@ class PieceSums:
         Products and sums are float64. A row of factor zero adds zero, whatever it holds.
         """
         unused = (factors == 0).unsqueeze(1)
+        some_unused = bool(unused.any())
         for place, piece in zip(_places(total, values), values, strict=True):
             for rows in self._few(piece):
-                wide = _wide(piece[rows]).masked_fill_(unused[rows], 0.0)
+                wide = _wide(piece[rows])
+                if some_unused:
+                    wide.masked_fill_(unused[rows], 0.0)
                 place.addmv_(wide.t(), factors[rows].double())
 
     def _squares(self, piece: torch.Tensor) -> torch.Tensor:

@@ -14,6 +14,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+_LARGE = 2**15
+"""Values; below it a call for every record takes longer than the copy (measured on one core)."""
+
 
 def called(function: Any, *arguments: Any) -> torch.Tensor:
     result: torch.Tensor = function(*arguments)
@@ -107,13 +110,40 @@ class Convolution(torch.autograd.Function):
                 slope, inputs, weight, None, *geometry.settings, [True, False, False]
             )[0]
         if ctx.needs_input_grad[1]:
-            whole, kept = (slope, inputs) if geometry.transposed else (inputs, slope)
-            moved = _kernel_gradients(whole, kept, ctx.records, geometry)
+            if _large(inputs, ctx.records, geometry):
+                moved = _record_by_record(slope, inputs, weight, ctx.records, geometry)
+            else:
+                whole, kept = (slope, inputs) if geometry.transposed else (inputs, slope)
+                moved = _kernel_gradients(whole, kept, ctx.records, geometry)
             moved = moved.reshape(ctx.records, *weight.shape).to(ctx.dtype)
         if ctx.biased:
             shifted = slope.reshape(ctx.records, -1, *slope.shape[1:])
             shifted = shifted.sum(dim=(1, 3, 4), dtype=torch.float32)
         return onwards, moved, shifted, None
+
+
+def _large(inputs: torch.Tensor, records: int, geometry: Geometry) -> bool:
+    """Whether, on a CPU, what the kernel sees of a record is too much to be written out."""
+    seen = inputs.numel() // records * math.prod(geometry.kernel)
+    return not inputs.is_cuda and inputs.dtype == torch.float32 and seen >= _LARGE
+
+
+def _record_by_record(
+    slope: torch.Tensor,
+    inputs: torch.Tensor,
+    weight: torch.Tensor,
+    records: int,
+    geometry: Geometry,
+) -> torch.Tensor:
+    """By torch's own kernel, a record with all its draws at a time."""
+    pairs = zip(slope.chunk(records), inputs.chunk(records), strict=True)
+    found = [
+        torch.ops.aten.convolution_backward(
+            after, before, weight, None, *geometry.settings, [False, True, False]
+        )[1]
+        for after, before in pairs
+    ]
+    return torch.stack(found)
 
 
 def _own_kernel() -> bool:
@@ -185,6 +215,9 @@ class GroupNorm(torch.autograd.Function):
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
         inputs, weight, mean, inverse = ctx.saved_tensors
         (slope,) = gradients
+        if inputs.dtype == torch.float32 and not inputs.is_cuda:
+            found = _norm_record_by_record(slope, inputs, weight, (mean, inverse), ctx)
+            return *found, None, None
         values, slopes = _positions(inputs).float(), _positions(slope).float()
         products, sums = (slopes * values).sum(dim=2), slopes.sum(dim=2)
         per_channel = values.shape[1] // ctx.groups
@@ -202,6 +235,25 @@ class GroupNorm(torch.autograd.Function):
             found = slopes * each[0] + values * each[1] + each[2]
             onwards = found.to(inputs.dtype).reshape(inputs.shape)
         return onwards, moved, shifted, None, None
+
+
+def _norm_record_by_record(
+    slope: torch.Tensor,
+    inputs: torch.Tensor,
+    weight: torch.Tensor,
+    moments: tuple[torch.Tensor, torch.Tensor],
+    ctx: Any,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """By torch's own kernel on a CPU: by input, scale and shift."""
+    rows, channels = len(inputs) // ctx.records, inputs.shape[1]
+    form = (rows, channels, inputs[0, 0].numel(), ctx.groups)
+    tensors = (slope.contiguous(), inputs.contiguous(), *moments)
+    found = [
+        torch.ops.aten.native_group_norm_backward(*some, weight[0], *form, [True, True, True])
+        for some in zip(*(torch.split(t, rows) for t in tensors), strict=True)
+    ]
+    onwards, moved, shifted = zip(*found, strict=True)
+    return torch.cat(onwards), torch.stack(moved), torch.stack(shifted)
 
 
 def _positions(images: torch.Tensor) -> torch.Tensor:

@@ -93,18 +93,29 @@ def _moved(values: np.ndarray, device: torch.device) -> torch.Tensor:
 def with_draws(batch: Batch, draws: Draws, noise: NoiseSource) -> Batch:
     """The batch with fresh per-row randomness from the door's own stream.
 
-    Only its seed is the stream's: what a record is averaged over is inside the clip, where
-    no guarantee rests on it, and there is a lot of it.
+    On a GPU only its seed is the stream's: what a record is averaged over is inside the clip,
+    where no guarantee rests on it, and there is a lot of it.
     """
-    device = batch.features.device
-    generator = torch.Generator(device).manual_seed(noise.callback_stream_seed())
-    filled = {name: _draw(name, (len(batch), *s), generator) for name, s in draws.items()}
+    device, rows = batch.features.device, len(batch)
+    drawn = _seeded if device.type == "cuda" else _streamed
+    filled = {name: drawn(name, (rows, *form), noise, device) for name, form in draws.items()}
     return Batch(batch.features, batch.attributes, filled, batch.label)
 
 
-def _draw(name: str, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
+def _streamed(
+    name: str, shape: tuple[int, ...], noise: NoiseSource, device: torch.device
+) -> torch.Tensor:
+    if name.startswith("uniform"):
+        return noise.uniform(shape, device, torch.float32)
+    return noise.normal(shape, device)
+
+
+def _seeded(
+    name: str, shape: tuple[int, ...], noise: NoiseSource, device: torch.device
+) -> torch.Tensor:
+    generator = torch.Generator(device).manual_seed(noise.callback_stream_seed())
     draw = torch.rand if name.startswith("uniform") else torch.randn
-    return draw(shape, generator=generator, device=generator.device)
+    return draw(shape, generator=generator, device=device)
 
 
 def random_batch(like: Records, rows: int, device: torch.device) -> Batch:

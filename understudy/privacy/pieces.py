@@ -42,7 +42,7 @@ class PieceSums:
     """Norms of rows and weighted sums over rows, in float64 whatever the values are in.
 
     A few rows at a time are copied to float64, where they lie together: torch reduces in
-    another precision than the values' own a hundred times more slowly, and a copy of
+    another precision than the values' own nine times more slowly, and a copy of
     everything would not fit.
     """
 

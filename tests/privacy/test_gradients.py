@@ -16,9 +16,10 @@ from understudy.data.records import Records
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy import gradients as gradients_module
 from understudy.privacy.backends.base import Loss, trainable
+from understudy.privacy.backends.expanded import ExpandedBackend
 from understudy.privacy.backends.opacus import OpacusBackend
 from understudy.privacy.backends.vmap import VmapBackend
-from understudy.privacy.batch import Batch, Draws, make_batch
+from understudy.privacy.batch import TRIAL_ROWS, Batch, Draws, make_batch
 from understudy.privacy.gradients import GradientEngine
 from understudy.privacy.mechanisms import DPSGD
 from understudy.privacy.noise import NoiseSource
@@ -373,7 +374,8 @@ def test_the_faster_backend_is_chosen_on_random_data(monkeypatch: pytest.MonkeyP
     """By a trial that sees no record: the choice cannot depend on one."""
     trials: list[Batch] = []
 
-    def timed(work: Any) -> float:
+    def timed(work: Any, device: torch.device) -> float:
+        assert device == CPU
         backend, _, trial = work.args
         trials.append(trial)
         return {"expanded": 3.0, "vmap": 2.0, "opacus": 1.0}[backend.name]
@@ -511,3 +513,40 @@ def test_a_backend_is_held_against_each_record_alone(
             engine.prepare(classify, {})
     else:
         engine.prepare(classify, {})
+
+
+class Greedy(ExpandedBackend):
+    """Runs out of memory on more than two records at once."""
+
+    def per_record(self, loss: Loss, batch: Batch, multiplicity: int) -> Any:
+        if len(batch) // multiplicity not in (1, 2, TRIAL_ROWS):
+            raise torch.OutOfMemoryError("a test")
+        return super().per_record(loss, batch, multiplicity)
+
+
+def test_a_step_that_runs_out_of_memory_is_taken_in_smaller_pieces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    case, data, chosen = CASES["critic"], records(13), np.array([0, 2, 3, 7, 8, 12])
+    expected = engine_of(case, "expanded", data).clipped_sum(case.loss, {}, chosen)
+    monkeypatch.setattr(gradients_module, "ExpandedBackend", Greedy)
+    engine = engine_of(case, "expanded", data)
+    engine.prepare(case.loss, {})
+    engine._rows = 8
+    found = engine.clipped_sum(case.loss, {}, chosen)
+    assert engine._rows == 2
+    assert (found.units, found.clipped) == (expected.units, expected.clipped)
+    assert torch.allclose(found.total, expected.total, atol=1e-7), "other units than were drawn"
+
+
+def test_memory_that_is_too_small_for_one_record_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def never(*_: object) -> Any:
+        raise torch.OutOfMemoryError("a test")
+
+    engine = engine_of(CASES["mlp"], "expanded", records(6))
+    engine.prepare(classify, {})
+    monkeypatch.setattr(ExpandedBackend, "per_record", never)
+    with pytest.raises(torch.OutOfMemoryError):
+        engine.clipped_sum(classify, {}, np.arange(6))

@@ -29,3 +29,15 @@ def test_micro_batches_follow_declared_figures_only(speed: Speed, rows: int) -> 
 def test_speed_settings_are_checked(wrong: dict[str, Any]) -> None:
     with pytest.raises(UserError):
         Speed(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("precision", "width", "draws", "records"),
+    [("bfloat16", 10**6, 32, 48), ("bfloat16", 2**21, 1, 1024), ("float32", 2**21, 1, 512)],
+)
+def test_a_gpu_takes_rows_to_fill_it_and_gradients_that_fit(
+    precision: str, width: int, draws: int, records: int
+) -> None:
+    speed = Speed(precision=precision)
+    assert speed.records_at_once(width, draws, 4096.0, fused=True) == records
+    assert speed.records_at_once(width, draws, 7.0, fused=True) == 7

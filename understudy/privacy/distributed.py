@@ -1,0 +1,246 @@
+"""DP-SGD by several processes, one a GPU, as `torchrun` starts them.
+
+The first process is the run: it has the door, the ledger and the noise, and it alone writes.
+The others follow: they hold a shard of the units each, add their clipped sum, and get the
+released gradient. Every process calls `step` with the same models and loss, and then its own
+optimiser on the same gradient, so the models stay equal.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import distributed, nn
+
+from understudy.data.records import Records
+from understudy.errors import UserError
+from understudy.privacy.backends.base import Loss
+from understudy.privacy.batch import Draws
+from understudy.privacy.door import Door
+from understudy.privacy.gradients import GradientEngine, GradientSum
+from understudy.privacy.mechanisms import DPSGD
+from understudy.privacy.noise import NoiseSource
+from understudy.privacy.sgd import DPSGDSession
+from understudy.privacy.speed import Speed
+from understudy.privacy.units import Rows, UnitIndex
+
+_OVER = -1
+
+
+@dataclass(frozen=True)
+class Team:
+    """The processes that train together, and which of them this is."""
+
+    rank: int = 0
+    size: int = 1
+
+    @staticmethod
+    def join(device: torch.device) -> Team:
+        """Meet the processes that `torchrun` started beside this one; alone without it."""
+        if "WORLD_SIZE" not in os.environ:
+            return Team()
+        if not distributed.is_initialized():
+            distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        return Team(distributed.get_rank(), distributed.get_world_size())
+
+    @property
+    def leads(self) -> bool:
+        return self.rank == 0
+
+    def shard(self, records: Records) -> Records:
+        """This process's part of the records: every unit, whole, is with exactly one process."""
+        index = UnitIndex(records)
+        rows, _ = index.rows(np.arange(self.rank, len(index), self.size))
+        return records.select(rows)
+
+    def summed(self, values: torch.Tensor) -> torch.Tensor:
+        """The sum over all processes; each gets it."""
+        if self.size > 1:
+            distributed.all_reduce(values)
+        return values
+
+    def from_first(self, values: torch.Tensor) -> torch.Tensor:
+        """What the first process holds; the others' values are written over."""
+        if self.size > 1:
+            distributed.broadcast(values, src=0)
+        return values
+
+
+class TeamEngine(GradientEngine):
+    """Sums over the units that were sampled by any process."""
+
+    team = Team()
+
+    def clipped_sum(self, loss: Loss, draws: Draws, chosen: Rows) -> GradientSum:
+        """`chosen` are this process's own; what comes back is the sum over all processes.
+
+        Guarantee: units are with one process each, so every unit's clipped gradient is in
+        the sum at most once: sensitivity `clip` as in one process. No process sees more
+        than its own shard and the sum, and that goes no further than the door.
+        """
+        own = super().clipped_sum(loss, draws, chosen)
+        loss_sum = own.mean_loss * own.units if own.units else 0.0
+        figures = torch.tensor([own.units, own.clipped, loss_sum], dtype=torch.float64)
+        units, clipped, value = self.team.summed(figures.to(self.device)).tolist()
+        return replace(
+            own,
+            total=self.team.summed(own.total),
+            units=int(units),
+            clipped=int(clipped),
+            mean_loss=value / units if units else float("nan"),
+        )
+
+
+class LeadingSession(DPSGDSession):
+    """The steps of the first process: those of `DPSGDSession`, with everybody's units.
+
+    Guarantee: that of `DPSGDSession.step`. Each process samples the units of its shard
+    with probability `rate` by a secret stream of its own, so every unit joins independently
+    with probability `rate`, as in one process. Noise is drawn and added once, here, after
+    the sums are joined. Which unit is with which process changes nothing in what is released.
+    """
+
+    def __init__(
+        self,
+        door: Door,
+        mechanism: DPSGD,
+        speed: Speed,
+        records: Records,
+        count: int,
+        team: Team,
+    ) -> None:
+        """records: all of them; count: the declared count of all their units."""
+        mine = team.shard(records)
+        super().__init__(door, mechanism, speed, mine, UnitIndex(mine), count)
+        self._team = team
+
+    def steps(self, description: str = "training") -> Iterator[int]:
+        for number in super().steps(description):
+            self._tell(number)
+            yield number
+        self._tell(_OVER)
+
+    def step(
+        self,
+        models: Sequence[nn.Module],
+        loss: Loss,
+        public_grads: Sequence[torch.Tensor] | None = None,
+        draws: Draws | None = None,
+    ) -> None:
+        super().step(models, loss, public_grads, draws)
+        _share_gradients(self._engine_for(models), self._team)
+
+    def _engine_for(self, models: Sequence[nn.Module]) -> GradientEngine:
+        if self._engine is None or not self._engine.serves(models):
+            self._engine = _team_engine(
+                models,
+                self.mechanism,
+                self._speed,
+                self._records,
+                self._door.noise,
+                self.expected_batch,
+                self._team,
+            )
+        return self._engine
+
+    def _tell(self, number: int) -> None:
+        self._team.from_first(torch.tensor(number, device=self._door.device))
+
+
+class FollowingSession:
+    """The steps of every other process: no door, no ledger, no noise.
+
+    What it computes from its shard leaves it only as a summand of the first process's sum;
+    the gradient that it gets back is the released one.
+    """
+
+    def __init__(
+        self,
+        mechanism: DPSGD,
+        speed: Speed,
+        records: Records,
+        count: int,
+        team: Team,
+        device: torch.device,
+        noise: NoiseSource | None = None,
+    ) -> None:
+        if team.leads:
+            raise UserError("the first process of a team leads; give it a LeadingSession.")
+        self.mechanism = mechanism
+        self._speed, self._team, self._device = speed, team, device
+        self._records = team.shard(records)
+        self._units = UnitIndex(self._records)
+        self._count = count
+        self._stream = noise or NoiseSource()
+        self._engine: GradientEngine | None = None
+
+    @property
+    def expected_batch(self) -> float:
+        """Units that a step draws on average, over all processes."""
+        return self.mechanism.rate * self._count
+
+    def steps(self) -> Iterator[int]:
+        """The numbers of the steps that the first process takes."""
+        while (number := self._told()) != _OVER:
+            yield number
+
+    def step(
+        self,
+        models: Sequence[nn.Module],
+        loss: Loss,
+        public_grads: Sequence[torch.Tensor] | None = None,
+        draws: Draws | None = None,
+    ) -> None:
+        """Sets `.grad` of every trainable parameter to what the first process released.
+
+        Every unit of the shard joins independently with probability `rate`. `public_grads`
+        are taken from the first process's call.
+        """
+        del public_grads
+        if self._engine is None or not self._engine.serves(models):
+            self._engine = _team_engine(
+                models,
+                self.mechanism,
+                self._speed,
+                self._records,
+                self._stream,
+                self.expected_batch,
+                self._team,
+            )
+        chosen = self._stream.bernoulli(len(self._units), self.mechanism.rate).numpy()
+        self._engine.clipped_sum(loss, draws or {}, np.flatnonzero(chosen))
+        _share_gradients(self._engine, self._team)
+
+    def _told(self) -> int:
+        return int(self._team.from_first(torch.tensor(0, device=self._device)))
+
+
+def _team_engine(
+    models: Sequence[nn.Module],
+    mechanism: DPSGD,
+    speed: Speed,
+    records: Records,
+    noise: NoiseSource,
+    expected: float,
+    team: Team,
+) -> TeamEngine:
+    """An engine for this process's share; every process begins with the first one's models."""
+    units = UnitIndex(records)
+    engine = TeamEngine(models, mechanism, speed, records, units, noise, expected / team.size)
+    engine.team = team
+    with torch.no_grad():
+        for model in models:
+            for tensor in (*model.parameters(), *model.buffers()):
+                team.from_first(tensor)
+    return engine
+
+
+def _share_gradients(engine: GradientEngine, team: Team) -> None:
+    for parameter in engine.parameters:
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+        team.from_first(parameter.grad)

@@ -21,6 +21,7 @@ from understudy.privacy.owner_log import OwnerLog
 from understudy.progress import Progress, Silent
 from understudy.run.context import RunContext, choose_device
 from understudy.run.folder import RunFolder
+from understudy.run.live import LiveSpending
 
 if TYPE_CHECKING:
     import torch
@@ -82,7 +83,7 @@ def _fit(
         journal,
         noise,
         device=device,
-        progress=progress,
+        progress=LiveSpending(progress, journal.plan, fitting.counts),
         owner_log=OwnerLog(folder.owner_log),
         shard_key=fitting.shard_key,
     )

@@ -45,7 +45,7 @@ class TestFit:
             SMALL,
             steps=50,
             batch=60,
-            multiplicity=1,
+            multiplicity=4,
             learning_rate=1e-2,
             average=0.9,
             width=16,

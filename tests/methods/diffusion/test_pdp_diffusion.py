@@ -130,7 +130,7 @@ class TestCache:
         rig.context.seed = 1
         others.append(cache_key(PDP, PDP.course, images, rig.context))
         rig.bench.close()
-        assert len({key, *others}) == 6
+        assert len({key, *others}) == 6, "the key forgets something"
 
 
 class TestFit:

@@ -54,7 +54,8 @@ class TestLoss:
     def test_all_of_its_randomness_is_the_doors(self) -> None:
         training = training_of(replace(SMALL, flip=True))
         batch = batch_of(training)
-        assert torch.equal(losses(training, batch), losses(training, batch))
+        same = torch.equal(losses(training, batch), losses(training, batch))
+        assert same, "randomness that is not the door's"
         assert set(training.draws) == {
             "level",
             "noise",

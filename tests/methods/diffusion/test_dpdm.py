@@ -159,8 +159,10 @@ class TestPlan:
         assert two.seconds > one.seconds
 
     def test_a_micro_batch_holds_whole_records(self) -> None:
-        speed = speed_of(replace(SMALL, batch=100, multiplicity=4), 1000, torch.device("cpu"))
-        assert speed.micro_batch == 140 * 4
+        config = replace(SMALL, batch=400, multiplicity=4)
+        assert speed_of(config, torch.device("cpu")).micro_batch == 50 * 4
+        assert speed_of(config, torch.device("cuda")).micro_batch == 0
+        assert speed_of(replace(config, micro_batch=7), torch.device("cuda")).micro_batch == 7
 
 
 class TestPresets:

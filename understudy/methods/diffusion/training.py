@@ -39,10 +39,6 @@ class DenoiserTraining:
         self._loss = self._make_loss()
 
     @property
-    def size(self) -> int:
-        return sum(p.numel() for p in self.network.parameters() if p.requires_grad)
-
-    @property
     def draws(self) -> Draws:
         """The randomness that the loss needs with each row, all of it the door's."""
         asked: dict[str, tuple[int, ...]] = {

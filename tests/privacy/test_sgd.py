@@ -326,7 +326,7 @@ def test_block_lengths_do_not_follow_the_time_that_private_steps_take(
 ) -> None:
     """Time tells how many records were drawn, and the ledger shows the blocks."""
     monkeypatch.setattr("understudy.privacy.sgd._BLOCK_SECONDS", 1.0)
-    monkeypatch.setattr("understudy.privacy.gradients._time", lambda work: work() and 0.25)
+    monkeypatch.setattr("understudy.privacy.gradients._time", lambda work, _: work() and 0.25)
     clock = iter(range(10**6))
     for module in ("time.monotonic", "time.perf_counter", "time.time"):
         monkeypatch.setattr(module, lambda: 100.0 * next(clock))

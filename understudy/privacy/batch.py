@@ -74,32 +74,37 @@ class Batch:
 
 def make_batch(records: Records, rows: np.ndarray, device: torch.device) -> Batch:
     """Copy these records out as tensors."""
-    features = torch.from_numpy(np.ascontiguousarray(records.features[rows])).to(device)
+    features = _moved(records.features[rows], device)
     if records.is_images:
         features = features.float().div_(255.0)
-    columns = {
-        name: torch.from_numpy(np.ascontiguousarray(column[rows])).to(device)
-        for name, column in records.attributes.items()
-    }
+    columns = {name: _moved(column[rows], device) for name, column in records.attributes.items()}
     columns = {k: v.long() if v.ndim == 1 else v.float() for k, v in columns.items()}
     return Batch(features, columns, {}, records.schema.label)
 
 
+def _moved(values: np.ndarray, device: torch.device) -> torch.Tensor:
+    """To the device; to a GPU by way of pinned memory, so that nobody waits for the copy."""
+    here = torch.from_numpy(np.ascontiguousarray(values))
+    if device.type != "cuda":
+        return here.to(device)
+    return here.pin_memory().to(device, non_blocking=True)
+
+
 def with_draws(batch: Batch, draws: Draws, noise: NoiseSource) -> Batch:
-    """The batch with fresh per-row randomness from the door's own stream."""
-    filled = {
-        name: _draw(name, (len(batch), *shape), noise, batch.features.device)
-        for name, shape in draws.items()
-    }
+    """The batch with fresh per-row randomness from the door's own stream.
+
+    Only its seed is the stream's: what a record is averaged over is inside the clip, where
+    no guarantee rests on it, and there is a lot of it.
+    """
+    device = batch.features.device
+    generator = torch.Generator(device).manual_seed(noise.callback_stream_seed())
+    filled = {name: _draw(name, (len(batch), *s), generator) for name, s in draws.items()}
     return Batch(batch.features, batch.attributes, filled, batch.label)
 
 
-def _draw(
-    name: str, shape: tuple[int, ...], noise: NoiseSource, device: torch.device
-) -> torch.Tensor:
-    if name.startswith("uniform"):
-        return noise.uniform(shape, device, torch.float32)
-    return noise.normal(shape, device)
+def _draw(name: str, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
+    draw = torch.rand if name.startswith("uniform") else torch.randn
+    return draw(shape, generator=generator, device=generator.device)
 
 
 def random_batch(like: Records, rows: int, device: torch.device) -> Batch:

@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 
 from understudy.errors import PrivacyError
+from understudy.privacy.pieces import Pieces, PieceSums
 from understudy.privacy.units import Rows
 
 _LEAST_FACTOR = 1e-30
@@ -50,15 +51,23 @@ class Blocks:
         return full.reshape(rows, -1)
 
 
+def clip_factors(norms: torch.Tensor, clip: float) -> torch.Tensor:
+    """What to multiply vectors of these float64 norms by, as float32: at most 1, and such that
+    none is longer than `clip * (1 + 1e-6)`. Zero for one that is not finite, or longer than
+    1e30 clips: its values must not be used at all."""
+    factors = (clip / norms).clamp(max=1.0)
+    usable = torch.isfinite(norms) & (factors > _LEAST_FACTOR)
+    return torch.where(usable, factors, 0.0).float()
+
+
 def clip_rows(vectors: torch.Tensor, clip: float) -> tuple[torch.Tensor, torch.Tensor]:
     """Float32 vectors [rows, width], each at L2 norm at most `clip * (1 + 1e-6)`, and the
     norms they had. One that is not finite, or longer than 1e30 clips, becomes zero."""
-    norms = torch.linalg.vector_norm(vectors, dim=1, dtype=torch.float64)
-    factors = (clip / norms).clamp(max=1.0)
-    usable = torch.isfinite(norms) & (factors > _LEAST_FACTOR)
-    scaled: torch.Tensor = vectors * factors.float().unsqueeze(1)
-    if not bool(usable.all()):
-        scaled.masked_fill_(~usable.unsqueeze(1), 0.0)
+    norms = PieceSums().squares((vectors,)).sqrt()
+    factors = clip_factors(norms, clip).unsqueeze(1)
+    scaled: torch.Tensor = vectors * factors
+    if not bool(factors.all()):
+        scaled.masked_fill_(factors == 0, 0.0)
     return scaled, norms
 
 
@@ -68,7 +77,8 @@ class ClippedSum:
     Guarantee: a unit's vector is the sum of its rows' vectors. What is added for a unit
     has float32 norm at most `clip * (1 + 1e-6)`, whatever the rows hold: a unit with a
     vector that is not finite (or longer than 1e30 clips) adds zero, and so does a padding
-    row. Units are added up in float64, where rounding does not add to this. Adding or
+    row. Norms are taken in float64 of the very values that are summed, in whatever precision
+    they came. Units are added up in float64, where rounding does not add to this. Adding or
     removing one unit therefore moves the sum by at most `clip`.
 
     Rows come in chunks with the rows of one unit together; a unit may go on in the next
@@ -77,9 +87,17 @@ class ClippedSum:
 
     _values_at_once: ClassVar[int] = _VALUES_AT_ONCE
 
-    def __init__(self, clip: float, width: int, device: torch.device, single: bool) -> None:
+    def __init__(
+        self,
+        clip: float,
+        width: int,
+        device: torch.device,
+        single: bool,
+        sums: PieceSums | None = None,
+    ) -> None:
         self._clip = clip
         self._single = single
+        self._sums = sums or PieceSums()
         self._total = torch.zeros(width, dtype=torch.float64, device=device)
         self._carry: torch.Tensor | None = None
         self._carry_unit = -1
@@ -91,12 +109,17 @@ class ClippedSum:
         """How many units were longer than the clip: the owner's figure, never released."""
         return int(self._clipped)
 
-    def add(self, vectors: torch.Tensor | Blocks, units: Rows) -> None:
+    def add(self, vectors: torch.Tensor | Blocks | Pieces, units: Rows) -> None:
         """Take one chunk: `vectors` [rows, width] and the unit of each row."""
         self._check_form(vectors, units)
         real = int((units >= 0).sum())
         if not real:
             return
+        if isinstance(vectors, Pieces):
+            if self._single:
+                self._add_pieces(vectors, real)
+                return
+            vectors = vectors.dense()
         if isinstance(vectors, Blocks):
             if self._single:
                 self._add_blocks(vectors, real)
@@ -133,7 +156,20 @@ class ClippedSum:
     def _add_units(self, vectors: torch.Tensor) -> None:
         rows = max(1, self._values_at_once // max(1, vectors.shape[1]))
         for some in torch.split(vectors, rows):
-            self._total += self._bounded(some).sum(dim=0, dtype=self._total.dtype)
+            self._add_bounded(self._bounded(some))
+
+    def _add_bounded(self, bounded: torch.Tensor) -> None:
+        everyone = torch.ones(len(bounded), device=bounded.device)
+        self._sums.add_weighted(self._total, (bounded,), everyone)
+
+    def _add_pieces(self, vectors: Pieces, real: int) -> None:
+        """Whole chunks, so that they have one shape: padding rows get the factor zero."""
+        self.units += real
+        norms = self._sums.squares(vectors.values).sqrt()
+        self._clipped += (norms[:real] > self._clip).sum()
+        factors = clip_factors(norms, self._clip)
+        factors[real:] = 0.0
+        self._sums.add_weighted(self._total, vectors.values, factors)
 
     def _add_blocks(self, vectors: Blocks, real: int) -> None:
         bounded = self._bounded(vectors.values[:real].float())
@@ -146,7 +182,7 @@ class ClippedSum:
         self._clipped += (norms > self._clip).sum()
         return bounded
 
-    def _check_form(self, vectors: torch.Tensor | Blocks, units: Rows) -> None:
+    def _check_form(self, vectors: torch.Tensor | Blocks | Pieces, units: Rows) -> None:
         """A vector of another width could be broadcast, and count more than once."""
         if tuple(vectors.shape) != (len(units), len(self._total)):
             raise PrivacyError(

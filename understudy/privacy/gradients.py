@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -14,6 +16,7 @@ from torch import nn
 from understudy.data.records import Records
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.backends.base import GradientBackend, Loss, trainable
+from understudy.privacy.backends.compiled import CompiledBackend
 from understudy.privacy.backends.expanded import ExpandedBackend
 from understudy.privacy.backends.vmap import VmapBackend
 from understudy.privacy.batch import (
@@ -27,6 +30,7 @@ from understudy.privacy.batch import (
 from understudy.privacy.clipping import ClippedSum
 from understudy.privacy.mechanisms import DPSGD
 from understudy.privacy.noise import NoiseSource
+from understudy.privacy.pieces import FusedSums, Pieces, PieceSums
 from understudy.privacy.rowwise import (
     Agreement,
     awakened,
@@ -38,6 +42,8 @@ from understudy.privacy.rowwise import (
 from understudy.privacy.seclusion import secluded
 from understudy.privacy.speed import Speed
 from understudy.privacy.units import Rows, UnitIndex
+
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True)
@@ -74,9 +80,12 @@ class GradientEngine:
         self._records, self._units, self._noise = records, units, noise
         self._expected = expected
         self.device = self.parameters[0].device
-        self._rows = speed.records_at_once(self.width, mechanism.multiplicity, expected)
+        self._rows = speed.records_at_once(
+            self.width, mechanism.multiplicity, expected, fused=self.device.type == "cuda"
+        )
         self._checked = _Checked()
         self._backend: GradientBackend | None = None
+        self._sums = PieceSums()
 
     def serves(self, models: Sequence[nn.Module]) -> bool:
         """Whether this engine was made for these models and what is trainable in them."""
@@ -100,7 +109,9 @@ class GradientEngine:
             )
             check_loss(lambda b: loss(self.models, b), self.parameters, trial)
             if self._backend is None:
-                self._backend = self._fastest(loss, draws)
+                self._backend = self._within_memory(partial(self._fastest, loss, draws))
+                if isinstance(self._backend, CompiledBackend):
+                    self._sums = FusedSums()
             else:
                 self._check_backend(self._backend, loss, draws)
         self._checked.add(loss)
@@ -109,11 +120,18 @@ class GradientEngine:
         """Sum over the chosen units of their gradients, each clipped once.
 
         Guarantee: as `ClippedSum`; a unit's gradient is summed over its records, each
-        averaged over the mechanism's multiplicity, over all models' parameters.
+        averaged over the mechanism's multiplicity, over all models' parameters. `chosen` is
+        given: when memory runs out, its sum is begun again in smaller micro-batches, so a
+        unit's chance to be sampled and the noise to come do not depend on that.
         """
         self.prepare(loss, draws)
+        return self._within_memory(partial(self._sum, loss, draws, chosen))
+
+    def _sum(self, loss: Loss, draws: Draws, chosen: Rows) -> GradientSum:
         assert self._backend is not None
-        total = ClippedSum(self._mechanism.clip, self.width, self.device, self._units.single)
+        total = ClippedSum(
+            self._mechanism.clip, self.width, self.device, self._units.single, self._sums
+        )
         losses: list[torch.Tensor] = []
         for batch, owners in self._micro_batches(chosen, draws):
             with secluded(self._noise.callback_stream_seed()):
@@ -137,24 +155,39 @@ class GradientEngine:
         many = self._mechanism.multiplicity
         return with_draws(batch.repeat(many) if many > 1 else batch, draws, self._noise)
 
+    def _within_memory(self, work: Callable[[], _Found]) -> _Found:
+        """Do it; again with half the micro-batch as often as memory runs out."""
+        while True:
+            try:
+                return work()
+            except torch.OutOfMemoryError:
+                if self._rows == 1:
+                    raise
+            self._rows = max(1, self._rows // 2)
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()
+
     def _compute(
         self, backend: GradientBackend, loss: Loss, batch: Batch
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    ) -> tuple[torch.Tensor, torch.Tensor | Pieces]:
         half = self._speed.precision == "bfloat16"
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=half):
             return backend.per_record(loss, batch, self._mechanism.multiplicity)
 
     def _fastest(self, loss: Loss, draws: Draws) -> GradientBackend:
-        """The fastest backend of those that get the gradients of random rows right."""
-        rows = min(self._rows, 64)
-        trial = self._dress(random_batch(self._records, rows, self.device), draws)
+        """The fastest backend of those that get the gradients of random rows right; on a GPU
+        the compiled one, if it is among them."""
         seconds: dict[GradientBackend, float] = {}
         failures: list[Exception] = []
-        for make in _makers(self._speed.backend):
+        for make in _makers(self._speed.backend, self.device):
             try:
                 backend = make(self.models)
                 self._check_backend(backend, loss, draws)
-                seconds[backend] = _time(partial(self._compute, backend, loss, trial))
+                seconds[backend] = self._seconds(backend, loss, draws)
+                if isinstance(backend, CompiledBackend):
+                    break
+            except torch.OutOfMemoryError:
+                raise
             except _CANNOT as error:
                 failures.append(error)
         if not seconds:
@@ -162,11 +195,21 @@ class GradientEngine:
                 f"the gradients of the loss cannot be computed record by record: {failures[0]}"
             ) from failures[0]
         best = min(seconds, key=lambda b: seconds[b])
-        self.step_seconds = seconds[best] * self._expected / rows
+        self.step_seconds = seconds[best] * self._expected
         return best
+
+    def _seconds(self, backend: GradientBackend, loss: Loss, draws: Draws) -> float:
+        """Per record, on random data."""
+        rows = self._rows if isinstance(backend, CompiledBackend) else min(self._rows, 64)
+        trial = self._dress(random_batch(self._records, rows, self.device), draws)
+        return _time(partial(self._compute, backend, loss, trial), self.device) / rows
 
     def _check_backend(self, backend: GradientBackend, loss: Loss, draws: Draws) -> None:
         """Refuse a backend whose gradients of random records are not those of each alone."""
+        if isinstance(backend, CompiledBackend):
+            self._check_backend(backend.reference, loss, draws)
+            self._check_compiled(backend, loss, draws)
+            return
         many = self._mechanism.multiplicity
         trial = self._dress(random_batch(self._records, TRIAL_ROWS, self.device), draws)
         agreement = Agreement("the loss")
@@ -178,10 +221,28 @@ class GradientEngine:
         if not agreement.within(_BACKEND_TOLERANCE):
             raise PrivacyError(f"{backend.name} computes other gradients than each record's own.")
 
+    def _check_compiled(self, backend: CompiledBackend, loss: Loss, draws: Draws) -> None:
+        """Compare the compiled gradients of a full micro-batch, at whose ends a kernel goes
+        wrong first, with those of the same records by the backend that was compiled."""
+        many, few = self._mechanism.multiplicity, min(2, self._rows)
+        trial = self._dress(random_batch(self._records, self._rows, self.device), draws)
+        _, together = self._compute(backend, loss, trial)
+        agreement = Agreement("the loss")
+        for first in (0, self._rows - few):
+            some = trial.rows(first * many, (first + few) * many)
+            _, alone = self._compute(backend.reference, loss, some)
+            for record in range(few):
+                agreement.compare(together[first + record], alone[record])
+        if not agreement.within(_COMPILED_TOLERANCE[self._speed.precision]):
+            raise PrivacyError(f"{backend.name} computes other gradients than each record's own.")
+
 
 _BACKEND_TOLERANCE = 1e-3
 """Rounding of another algorithm (1.6e-5 in 41 layers on a GPU); a gradient that is given to
 another record, or lost, is off by far more."""
+
+_COMPILED_TOLERANCE = MappingProxyType({"float32": 1e-3, "bfloat16": 5e-2})
+"""Kernels round in another order, and each product of bfloat16 numbers by 4e-3."""
 
 _LOSSES_REMEMBERED = 64
 _CANNOT = (
@@ -196,13 +257,19 @@ _CANNOT = (
 """What a backend raises on models or losses that it cannot handle."""
 
 
-def _makers(wanted: str) -> list[Callable[[Sequence[nn.Module]], GradientBackend]]:
+def _makers(
+    wanted: str, device: torch.device
+) -> list[Callable[[Sequence[nn.Module]], GradientBackend]]:
     makers: dict[str, Callable[[Sequence[nn.Module]], GradientBackend]] = {
+        "compiled": CompiledBackend,
         "expanded": ExpandedBackend,
         "vmap": VmapBackend,
         "opacus": _make_opacus,
     }
-    return [make for name, make in makers.items() if wanted in ("auto", name)]
+    if wanted != "auto":
+        return [makers[wanted]]
+    # On a CPU compiling takes longer than it ever saves.
+    return [make for name, make in makers.items() if name != "compiled" or device.type == "cuda"]
 
 
 def _make_opacus(models: Sequence[nn.Module]) -> GradientBackend:
@@ -211,12 +278,19 @@ def _make_opacus(models: Sequence[nn.Module]) -> GradientBackend:
     return OpacusBackend(models)
 
 
-def _time(work: Callable[[], object]) -> float:
+def _time(work: Callable[[], object], device: torch.device) -> float:
     """Seconds of the second of two calls."""
     work()
+    _wait_for(device)
     start = time.perf_counter()
     work()
+    _wait_for(device)
     return time.perf_counter() - start
+
+
+def _wait_for(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 def _same(ours: Sequence[object], theirs: Sequence[object]) -> bool:

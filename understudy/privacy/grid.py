@@ -16,6 +16,7 @@ import torch
 
 from understudy.errors import PrivacyError
 from understudy.privacy.clipping import Blocks, ClippedSum
+from understudy.privacy.pieces import Pieces
 from understudy.privacy.units import Rows
 
 NOISE_STEPS = 2**24
@@ -117,10 +118,16 @@ class GridSum(ClippedSum):
         self._grid = grid
         self._total = torch.zeros(width, dtype=torch.int64, device=place)
 
-    def add(self, vectors: torch.Tensor | Blocks, units: Rows) -> None:
+    def add(self, vectors: torch.Tensor | Blocks | Pieces, units: Rows) -> None:
+        if isinstance(vectors, Pieces) or not (self._single or isinstance(vectors, torch.Tensor)):
+            vectors = vectors.dense()
         if not self._single:
-            vectors = (vectors.dense() if isinstance(vectors, Blocks) else vectors).cpu()
+            assert isinstance(vectors, torch.Tensor)
+            vectors = vectors.cpu()
         super().add(vectors, units)
+
+    def _add_bounded(self, bounded: torch.Tensor) -> None:
+        self._total += bounded.sum(dim=0)
 
     def _bounded(self, vectors: torch.Tensor) -> torch.Tensor:
         self.units += len(vectors)

@@ -6,14 +6,17 @@ from dataclasses import dataclass
 
 from understudy.errors import UserError
 
-BACKENDS = ("auto", "expanded", "vmap", "opacus")
+BACKENDS = ("auto", "compiled", "expanded", "vmap", "opacus")
 PRECISIONS = ("float32", "bfloat16")
 _MEMORY = 2**28
+_FUSED_MEMORY, _FUSED_ROWS = 2**32, 1536
+"""On a GPU: rows enough to fill it. One too small for them halves the micro-batch."""
 
 
 @dataclass(frozen=True)
 class Speed:
-    """micro_batch: rows computed at once (0: as many as fit in about 256 MB of gradients).
+    """micro_batch: rows computed at once (0: as many as fit in about 256 MB of gradients, on a
+    GPU 4 GB, and at most 1,536 there); halved when memory runs out.
     backend: how per-record gradients are computed; `auto` tries each on random data.
     precision: of the forward and backward pass; clipping and noise are always float32 up.
     block_steps: how many steps are kept together when the run is saved, fewer if slow.
@@ -34,12 +37,19 @@ class Speed:
         if self.micro_batch < 0 or self.block_steps < 1:
             raise UserError("micro_batch must be at least 0 and block_steps at least 1.")
 
-    def records_at_once(self, width: int, multiplicity: int, expected: float) -> int:
+    def records_at_once(
+        self, width: int, multiplicity: int, expected: float, fused: bool = False
+    ) -> int:
         """Records per micro-batch for gradients of this width.
 
-        Depends on declared figures only, never on how many records a step drew.
+        Depends on declared figures only, never on how many records a step drew. fused:
+        gradients are formed once over all of a record's draws, as on a GPU.
         """
         if self.micro_batch:
             return max(1, self.micro_batch // multiplicity)
+        if fused:
+            size = 2 if self.precision == "bfloat16" else 4
+            fitting = min(_FUSED_ROWS // multiplicity, _FUSED_MEMORY // (size * width))
+            return int(max(1, min(fitting, round(expected))))
         fitting = max(1, _MEMORY // (4 * width * multiplicity))
         return int(min(fitting, 1024, max(1, round(expected))))

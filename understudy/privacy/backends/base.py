@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from understudy.privacy.batch import Batch
+from understudy.privacy.pieces import Pieces
 
 Loss = Callable[[Sequence[Callable[..., Any]], Batch], torch.Tensor]
 """From models (as callables) and a batch to one value a row."""
@@ -19,14 +20,15 @@ class GradientBackend(Protocol):
 
     `batch` holds `multiplicity` consecutive rows per record, with draws of their own; a
     record's gradient is that of the mean over its rows. Returns values [records] and
-    gradients [records, width], float32, parameters in the order of `trainable`.
+    gradients [records, width], parameters in the order of `trainable`: in float32, or in
+    pieces, each in the precision in which it was computed.
     """
 
     name: str
 
     def per_record(
         self, loss: Loss, batch: Batch, multiplicity: int
-    ) -> tuple[torch.Tensor, torch.Tensor]: ...
+    ) -> tuple[torch.Tensor, torch.Tensor | Pieces]: ...
 
 
 def trainable(models: Sequence[nn.Module]) -> list[nn.Parameter]:

@@ -19,6 +19,7 @@ from understudy.errors import PrivacyError
 from understudy.privacy.backends.base import Loss, follow, trainable
 from understudy.privacy.backends.record_layers import RECORD_LAYERS, Expansion
 from understudy.privacy.batch import Batch
+from understudy.privacy.pieces import Pieces
 
 
 class ExpandedBackend:
@@ -31,38 +32,45 @@ class ExpandedBackend:
         self._parameters = trainable(models)
         if len(self._parameters) != sum(len(trainable([model])) for model in models):
             raise PrivacyError("two models share a parameter; give it to one of them only.")
-        self._expansion = Expansion()
+        self._expansion = Expansion(self._parameters)
         self._twins = [_twin(model, self._expansion) for model in models]
+        self._values = mean_values
 
     def per_record(
         self, loss: Loss, batch: Batch, multiplicity: int
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    ) -> tuple[torch.Tensor, Pieces]:
         for model, twin in zip(self._models, self._twins, strict=True):
             follow(model, twin)
         records = len(batch) // multiplicity
-        with self._expansion.over(self._parameters, records, len(batch)) as expanded:
+        weights = _precision(batch.features.device)
+        with self._expansion.over(records, len(batch), weights) as leaves:
             with torch.enable_grad():
-                values = loss(self._twins, batch)
-                by_record = values.reshape(records, multiplicity).mean(dim=1)
-            gradients = _gradients(by_record, expanded)
-        return by_record.detach().float(), _side_by_side(gradients, records)
+                by_record = self._values(loss, self._twins, batch, records)
+            gradients = _gradients(by_record, leaves)
+        return by_record.detach().float(), Pieces(gradients)
 
 
-def _gradients(values: torch.Tensor, expanded: list[torch.Tensor]) -> list[torch.Tensor]:
+def mean_values(
+    loss: Loss, models: Sequence[nn.Module], batch: Batch, records: int
+) -> torch.Tensor:
+    """The loss of each record: the mean over its rows, in float32."""
+    return loss(models, batch).float().reshape(records, -1).mean(dim=1)
+
+
+def _precision(device: torch.device) -> torch.dtype:
+    """Of weights and of their gradients, which are no better than the products they come from."""
+    if torch.is_autocast_enabled(device.type):
+        return torch.get_autocast_dtype(device.type)
+    return torch.float32
+
+
+def _gradients(values: torch.Tensor, leaves: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     if not values.requires_grad:
-        return [torch.zeros_like(e) for e in expanded]
-    found = torch.autograd.grad(values.sum(), expanded, allow_unused=True)
-    return [torch.zeros_like(e) if g is None else g for e, g in zip(expanded, found, strict=True)]
-
-
-def _side_by_side(gradients: list[torch.Tensor], records: int) -> torch.Tensor:
-    """[records, width]; each piece is let go once it is copied, so memory peaks at one copy
-    and its largest piece."""
-    widths = [g[0].numel() for g in gradients]
-    flat = gradients[0].new_empty(records, sum(widths), dtype=torch.float32)
-    for place in torch.split(flat, widths, dim=1):
-        place.copy_(gradients.pop(0).reshape(records, -1))
-    return flat
+        return tuple(torch.zeros_like(leaf) for leaf in leaves)
+    found = torch.autograd.grad(values.sum(), leaves, allow_unused=True)
+    return tuple(
+        torch.zeros_like(leaf) if g is None else g for leaf, g in zip(leaves, found, strict=True)
+    )
 
 
 def _twin(model: nn.Module, expansion: Expansion) -> nn.Module:

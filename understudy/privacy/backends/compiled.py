@@ -1,0 +1,34 @@
+"""Per-record gradients of whole networks by compiled kernels, on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import nn
+
+from understudy.privacy.backends.expanded import ExpandedBackend, mean_values
+
+CHANNELS_LAST = MappingProxyType({"force_layout_optimization": True})
+"""The compiler leaves networks of few channels as they come, and then copies every image before
+every convolution."""
+
+
+class CompiledBackend(ExpandedBackend):
+    """The expanded backend with its forward and backward pass compiled as one graph each.
+
+    What the backward pass needs is kept, or computed again, as the compiler finds cheaper.
+    A graph is for one shape: a micro-batch of another size is compiled anew.
+    """
+
+    name = "compiled"
+
+    def __init__(self, models: Sequence[nn.Module], *, through: str = "inductor") -> None:
+        super().__init__(models)
+        self.reference = ExpandedBackend(models)
+        options: dict[str, Any] | None = dict(CHANNELS_LAST) if through == "inductor" else None
+        self._values: Any = torch.compile(
+            mean_values, backend=through, fullgraph=True, dynamic=False, options=options
+        )

@@ -40,15 +40,10 @@ def train_on_public(
     device = training.device
     with progress.task(course.purpose, course.steps) as bar:
         for step in range(course.steps):
-            random = stream(seed, course.purpose, step)
-            images, codes = pick(course.batch, random)
+            images, codes = pick(course.batch, stream(seed, course.purpose, step))
+            random = stream(seed, course.purpose, step, "draws", device=device)
             draws = _draws(training, course.batch, random)
-            batch = Batch(
-                images.to(device),
-                {_LABEL: codes.to(device)},
-                {name: values.to(device) for name, values in draws.items()},
-                _LABEL,
-            )
+            batch = Batch(images.to(device), {_LABEL: codes.to(device)}, draws, _LABEL)
             training.loss([training.network], batch).mean().backward()  # type: ignore[no-untyped-call]
             training.advance(step, course.steps, course.rate)
             bar.advance()
@@ -72,9 +67,8 @@ def _draws(
     training: DenoiserTraining, rows: int, random: torch.Generator
 ) -> dict[str, torch.Tensor]:
     """What the loss asks for, from the public seed: these images are not private."""
-    return {
-        name: torch.rand((rows, *shape), generator=random)
-        if name.startswith("uniform")
-        else torch.randn((rows, *shape), generator=random)
-        for name, shape in training.draws.items()
-    }
+    drawn = {}
+    for name, shape in training.draws.items():
+        draw = torch.rand if name.startswith("uniform") else torch.randn
+        drawn[name] = draw((rows, *shape), generator=random, device=random.device)
+    return drawn

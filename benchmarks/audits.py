@@ -25,6 +25,8 @@ from understudy.run.audit import CANARIES, GUESSED_SHARE, audit_method
 from understudy.run.config import RunConfig
 
 DATA, EPSILONS, SEED = "digits", (1.0, 10.0), 0
+PUBLIC = "portraits"
+"""For methods that need public data: drawn by code, nobody's."""
 KINDS = {
     "white-box": ("white-box", 1.0),
     "twin": ("white-box", 0.0),
@@ -75,7 +77,8 @@ def row(kind: str, found: dict[str, Any]) -> str:
 def audited(method: str, epsilon: float, kind: str) -> dict[str, Any]:
     """One audit, with an account book of its own."""
     view, noise_factor = KINDS[kind]
-    config = RunConfig(DATA, method, epsilon, seed=SEED, device="cpu")
+    public = PUBLIC if get_method(method).info.public_inputs else None
+    config = RunConfig(DATA, method, epsilon, public=public, seed=SEED, device="cpu")
     with tempfile.TemporaryDirectory() as home:
         found = audit_method(config, view=view, noise_factor=noise_factor, home=Path(home))
     return found.to_json()

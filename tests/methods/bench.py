@@ -11,8 +11,7 @@ import torch
 
 from understudy.data.records import Records
 from understudy.data.schema import Attribute, Schema
-from understudy.methods.contract import Facts, PublicInputs
-from understudy.methods.synthesizer import GeneratorSynthesizer
+from understudy.methods.contract import Facts, PublicInputs, Synthesizer
 from understudy.privacy.door import Door
 from understudy.privacy.journal import Journal
 from understudy.privacy.noise import NoiseSource
@@ -75,12 +74,19 @@ class Bench:
         self.context = BenchContext(self.door)
 
     def fit(
-        self, method: Any, config: Any, records: Records, count: int | None = None
-    ) -> GeneratorSynthesizer:
+        self,
+        method: Any,
+        config: Any,
+        records: Records,
+        count: int | None = None,
+        public: PublicInputs | None = None,
+    ) -> Synthesizer:
         declared = len(records) if count is None else count
         parts = self.door.handles({"train": records}, {"train": declared})
-        result = method.fit(config, parts, self.journal.plan, PublicInputs(), self.context)
-        assert isinstance(result, GeneratorSynthesizer)
+        result = method.fit(
+            config, parts, self.journal.plan, public or PublicInputs(), self.context
+        )
+        assert isinstance(result, Synthesizer)
         self.door.settle()
         return result
 

@@ -34,6 +34,7 @@ DECLARED = 64
 
 _SEED = 7
 _SAMPLES = 7
+_PUBLIC = 20
 
 
 def made_up_records(count: int, seed: int) -> Records:
@@ -50,6 +51,13 @@ def made_up_facts(parts: tuple[str, ...]) -> Facts:
     like = made_up_records(1, 0)
     counts = dict.fromkeys(parts, DECLARED)
     return Facts(DECLARED * len(parts), counts, like.shape, like.schema)
+
+
+def made_up_public(method: Method) -> PublicInputs:
+    """Public records for every name that the method asks for; the same ones every time."""
+    return PublicInputs(
+        {name: made_up_records(_PUBLIC, _SEED) for name in method.info.public_inputs}
+    )
 
 
 @dataclass
@@ -77,7 +85,7 @@ def rehearse(
         parts = {part: made_up_records(count, seed + i) for i, part in enumerate(names)}
         handles = door.handles(parts, dict.fromkeys(names, DECLARED))
         try:
-            result = method.fit(config, handles, plan, PublicInputs(), context)
+            result = method.fit(config, handles, plan, made_up_public(method), context)
             door.settle()
         finally:
             door.abandon()

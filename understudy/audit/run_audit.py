@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -43,12 +43,13 @@ _SEEDS = 2**62
 
 @dataclass(frozen=True)
 class Subject:
-    """The method under audit with its settings, records and declared counts."""
+    """The method under audit with its settings, records, declared counts and public inputs."""
 
     method: Method
     config: Any
     parts: Mapping[str, Records]
     counts: Mapping[str, int]
+    public: PublicInputs = field(default_factory=PublicInputs)
 
 
 @dataclass(frozen=True)
@@ -202,7 +203,7 @@ def _fit(
     handles = door.planted_handles(subject.parts, subject.counts, part, planting)
     try:
         result = subject.method.fit(
-            subject.config, handles, plan, PublicInputs(), where.context_of(door)
+            subject.config, handles, plan, subject.public, where.context_of(door)
         )
         door.settle()
     finally:

@@ -33,11 +33,11 @@ from understudy.bench.provenance import Provenance
 from understudy.data.schema import Schema
 from understudy.errors import UserError
 from understudy.methods.config import build_config
-from understudy.methods.contract import Method
+from understudy.methods.contract import Method, PublicInputs
 from understudy.privacy.noise import NoiseSource
 from understudy.progress import Progress, Task
 from understudy.run.context import choose_device
-from understudy.run.fitting import Fitting, follow_plan, sample
+from understudy.run.fitting import Fitting, follow_plan, sample, sampling_device
 from understudy.run.folder import RunFolder, create_run_folder
 
 PHASES = ("fit", "sample", "classify")
@@ -133,8 +133,9 @@ def fit_away(
         run.write_json("fit.json", found.to_json(job.keys["fit"], run.times()["fit"]))
     if "sample" in phases and not (run.path / "sample.json").exists():
         progress.say("sample")
-        with measured(provenance, "cpu") as found, run.timed("sample"):
-            sample(run, run, job.samples, job.seed)
+        used = str(sampling_device(run, device))
+        with measured(provenance, used) as found, run.timed("sample"):
+            sample(run, run, job.samples, job.seed, device, progress)
         run.write_json("sample.json", found.to_json(job.keys["sample"], run.times()["sample"]))
 
 
@@ -158,6 +159,7 @@ def fitting_of(job: FitJob, job_path: Path, device: str) -> Fitting:
         device=device,
         seed=job.seed,
         shard_key=job.shard_key,
+        public=_public(job, job_path),
     )
 
 
@@ -170,6 +172,15 @@ def _other_code(whose: str, title: str) -> str:
     return (
         f"the code of {whose} is not that for which {title} was packed; bring the same files here."
     )
+
+
+def _public(job: FitJob, job_path: Path) -> PublicInputs:
+    """The job's public records; what is made from them is kept beside the job's records."""
+    found = {
+        name: read_records(job_path / packed["file"], Schema.from_json(packed["schema"]))
+        for name, packed in job.public.items()
+    }
+    return PublicInputs(found, cache=job_path / "made-from-public-data")
 
 
 def write_result(job: Path, target: Path) -> None:

@@ -35,6 +35,7 @@ class FitJob:
     method: `package.module:Class`; code: the digest of its code, as the fit key has it.
     run: what the ledger's first line says of the run. counts: declared units of each part.
     records: the file of each part, relative to the job folder. samples: how many to make.
+    public: file and schema of each public input.
     token: drawn when the job was packed; the account book knows the run by it.
     commit, dirty, package: the packing machine's code, and the digest of its files.
     """
@@ -50,6 +51,7 @@ class FitJob:
     shape: tuple[int, ...]
     counts: Mapping[str, int]
     records: Mapping[str, str]
+    public: Mapping[str, Mapping[str, Any]]
     seed: int
     samples: int
     shard_key: bytes
@@ -87,7 +89,7 @@ class FitJob:
 
 _PLAIN = (
     *("title", "token", "method", "code", "config", "run", "schema", "counts", "records"),
-    *("seed", "samples", "keys", "commit", "dirty", "package"),
+    *("public", "seed", "samples", "keys", "commit", "dirty", "package"),
 )
 
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from understudy.bench.cell import Cell
 from understudy.bench.cell_folder import PACKED, BusyError, CellFolder
@@ -22,6 +23,7 @@ from understudy.bench.job import FILE, FitJob, package_digest, write_records
 from understudy.bench.keys import Keys
 from understudy.bench.provenance import Provenance
 from understudy.bench.workspace import Standing, State, Workspace, cell_to_json
+from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.methods.config import config_to_json
 from understudy.privacy.account_book import Book
@@ -141,7 +143,8 @@ def _job_of(prepared: Prepared, standing: Standing, out: Path, book: Book) -> Fi
         schema=train.schema.to_json(),
         shape=train.shape,
         counts=fitting.counts,
-        records={k: f"{room.name}/{write_records(room, r)}" for k, r in fitting.parts.items()},
+        records={k: _written(room, r)["file"] for k, r in fitting.parts.items()},
+        public={k: _written(room, r) for k, r in fitting.public.records.items()},
         seed=fitting.seed,
         samples=sample_count(prepared),
         shard_key=fitting.shard_key,
@@ -150,6 +153,12 @@ def _job_of(prepared: Prepared, standing: Standing, out: Path, book: Book) -> Fi
         dirty=provenance.dirty,
         package=package_digest(),
     )
+
+
+def _written(room: Path, records: Records) -> dict[str, Any]:
+    """Records kept with a job: their file, relative to it, and how to read them."""
+    file = f"{room.name}/{write_records(room, records)}"
+    return {"file": file, "schema": records.schema.to_json()}
 
 
 def packed_facts(folder: CellFolder, token: str) -> dict[str, str]:

@@ -104,14 +104,15 @@ def fit_cell(work: Work) -> None:
 def sample_cell(work: Work) -> None:
     """Sample as many records as the cell asks for, and state the claim about them."""
     from understudy.run.claiming import claim_of
-    from understudy.run.fitting import sample
+    from understudy.run.fitting import sample, sampling_device
 
     if work.is_done("sample"):
         return
     kept, count = work.folder.sampled(work.keys), sample_count(work.prepared)
     book = open_book(work.config, work.home)
-    with _phase(work, "sample", kept.path, "cpu"):
-        records = sample(work.folder.run, kept, count, work.cell.seed)
+    fitted, device = work.folder.run, work.device
+    with _phase(work, "sample", kept.path, str(sampling_device(fitted, device))):
+        records = sample(fitted, kept, count, work.cell.seed, device, work.progress)
         claim = claim_of(work.folder.run, records, work.prepared, book)
         kept.write_json("claim.json", claim.to_json())
 

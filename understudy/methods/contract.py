@@ -98,10 +98,14 @@ class Context(Protocol):
 
 @dataclass(frozen=True)
 class PublicInputs:
-    """Public records and weights that a method may look at freely, by name."""
+    """Public records and weights that a method may look at freely, by name.
+
+    cache: where a method may keep what it made from them alone, for later runs; None: nowhere.
+    """
 
     records: Mapping[str, Records] = field(default_factory=dict)
     weights: Mapping[str, Path] = field(default_factory=dict)
+    cache: Path | None = None
 
 
 @runtime_checkable
@@ -116,6 +120,15 @@ class Synthesizer(Protocol):
 
     @classmethod
     def load(cls, folder: Path) -> Synthesizer: ...
+
+
+@runtime_checkable
+class Movable(Protocol):
+    """What a synthesizer may also offer: sampling that takes long enough to want a device."""
+
+    def work_on(self, device: torch.device, progress: Progress) -> None:
+        """Sample on this device from now on, and show how far it is."""
+        ...
 
 
 @runtime_checkable

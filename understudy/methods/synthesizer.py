@@ -40,9 +40,7 @@ class GeneratorSynthesizer:
 
     def sample(self, n: int, labels: Any | None = None, seed: int = 0) -> Records:
         """`n` records; without `labels` all classes come equally often, in random order."""
-        if n < 0:
-            raise UserError(f"the number of samples must be at least 0, not {n}.")
-        codes = self._uniform(n, seed) if labels is None else self._given(n, labels)
+        codes = sample_codes(n, labels, self.spec.classes, seed)
         label = self.schema.label_attribute.name
         return Images(self._images(codes, seed), {label: codes.numpy()}, self.schema)
 
@@ -56,9 +54,9 @@ class GeneratorSynthesizer:
             "generator": self.spec.to_json(),
             "schema": self.schema.to_json(),
         }
-        _replace(folder / _WEIGHTS, tensors_to_bytes(weights))
+        replace_file(folder / _WEIGHTS, tensors_to_bytes(weights))
         text = json.dumps(description, indent=1, sort_keys=True)
-        _replace(folder / _DESCRIPTION, text.encode())
+        replace_file(folder / _DESCRIPTION, text.encode())
         sync_folder(folder)
 
     @classmethod
@@ -87,20 +85,22 @@ class GeneratorSynthesizer:
             images[start : start + len(some)] = made.mul(255).round().byte().cpu().numpy()
         return images
 
-    def _uniform(self, n: int, seed: int) -> torch.Tensor:
-        order = torch.randperm(n, generator=stream(seed, "labels"))
-        return order % self.spec.classes
 
-    def _given(self, n: int, labels: Any) -> torch.Tensor:
-        codes = np.asarray(labels)
-        if codes.shape != (n,) or not np.issubdtype(codes.dtype, np.integer):
-            raise UserError(f"labels must be {n} whole numbers, one code per sample.")
-        if n and not (codes.min() >= 0 and codes.max() < self.spec.classes):
-            raise UserError(f"labels must be codes from 0 to {self.spec.classes - 1}.")
-        return torch.from_numpy(codes.astype(np.int64))
+def sample_codes(n: int, labels: Any | None, classes: int, seed: int) -> torch.Tensor:
+    """The label codes of `n` samples: as given, or all classes equally often in random order."""
+    if n < 0:
+        raise UserError(f"the number of samples must be at least 0, not {n}.")
+    if labels is None:
+        return torch.randperm(n, generator=stream(seed, "labels")) % classes
+    codes = np.asarray(labels)
+    if codes.shape != (n,) or not np.issubdtype(codes.dtype, np.integer):
+        raise UserError(f"labels must be {n} whole numbers, one code per sample.")
+    if n and not (codes.min() >= 0 and codes.max() < classes):
+        raise UserError(f"labels must be codes from 0 to {classes - 1}.")
+    return torch.from_numpy(codes.astype(np.int64))
 
 
-def _replace(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes) -> None:
     """Write a file whole or not at all."""
     part = path.with_name(f".{path.name}.part")
     write_durably(part, content)

@@ -22,6 +22,7 @@ from understudy.progress import Progress, Silent
 from understudy.run.config import RunConfig
 from understudy.run.context import RunContext, choose_device
 from understudy.run.prepare import Prepared, calibrate, open_book, prepare, run_facts
+from understudy.run.public import cache_beside, public_inputs
 
 FORMAT = "understudy-audit/1"
 FILE = "audit.json"
@@ -142,6 +143,7 @@ def _audit(prepared: Prepared, claimed: Plan, audit: AuditPlan, means: _Means) -
             prepared.settings.config,
             prepared.material.parts,
             prepared.facts.counts,
+            public_inputs(prepared.method, prepared.public, cache_beside(book)),
         )
         return run_audit(subject, claimed, audit, where, noise_factor=means.noise_factor)
     finally:

@@ -14,6 +14,7 @@ from understudy.run.config import RunConfig, write_config
 from understudy.run.fitting import Fitting, follow_plan
 from understudy.run.folder import RunFolder, create_run_folder
 from understudy.run.prepare import Prepared, calibrate, run_facts
+from understudy.run.public import cache_beside, public_inputs
 
 
 def noise_of(config: RunConfig) -> NoiseSource:
@@ -79,4 +80,5 @@ def fitting_of(prepared: Prepared, book: Book) -> Fitting:
         device=prepared.config.device,
         seed=prepared.config.seed,
         shard_key=book.split_key(),
+        public=public_inputs(prepared.method, prepared.public, cache_beside(book)),
     )

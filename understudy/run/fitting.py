@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from understudy.data.records import Records
 from understudy.errors import PrivacyError, UserError, reading
-from understudy.methods.contract import Method, PublicInputs, Synthesizer
+from understudy.methods.contract import Method, Movable, PublicInputs, Synthesizer
 from understudy.privacy.door import Door
 from understudy.privacy.journal import Journal
 from understudy.privacy.noise import NoiseSource
 from understudy.privacy.owner_log import OwnerLog
-from understudy.progress import Progress
+from understudy.progress import Progress, Silent
 from understudy.run.context import RunContext, choose_device
 from understudy.run.folder import RunFolder
+from understudy.run.live import LiveSpending
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,7 @@ class Fitting:
 
     parts, counts: the private records, and the declared number of units of each part.
     shard_key: the owner's secret by which records fall into shards.
+    public: what the method may look at freely.
     """
 
     method: Method
@@ -38,6 +43,7 @@ class Fitting:
     device: str
     seed: int
     shard_key: bytes
+    public: PublicInputs = field(default_factory=PublicInputs)
 
 
 def follow_plan(
@@ -77,14 +83,14 @@ def _fit(
         journal,
         noise,
         device=device,
-        progress=progress,
+        progress=LiveSpending(progress, journal.plan, fitting.counts),
         owner_log=OwnerLog(folder.owner_log),
         shard_key=fitting.shard_key,
     )
     context = RunContext(door, progress, device, fitting.seed)
     handles = door.handles(fitting.parts, fitting.counts)
     try:
-        result = fitting.method.fit(fitting.config, handles, journal.plan, PublicInputs(), context)
+        result = fitting.method.fit(fitting.config, handles, journal.plan, fitting.public, context)
         door.settle()
     finally:
         door.abandon()
@@ -96,12 +102,7 @@ def _fit(
 
 def load_synthesizer(folder: RunFolder) -> Synthesizer:
     """The fitted synthesizer of a run folder."""
-    if not folder.synthesizer.exists():
-        raise UserError(f"{folder.path} has not been fitted yet; add --resume.")
-    described = folder.read_json("synthesizer.json")
-    with reading(folder.path / "synthesizer.json"):
-        module, _, name = described["class"].partition(":")
-        kind = getattr(importlib.import_module(module), name)
+    kind = _synthesizer_class(folder)
     with reading(folder.synthesizer):
         loaded = kind.load(folder.synthesizer)
     if not isinstance(loaded, Synthesizer):
@@ -109,13 +110,38 @@ def load_synthesizer(folder: RunFolder) -> Synthesizer:
     return loaded
 
 
-def sample(fitted: RunFolder, kept: RunFolder, count: int, seed: int) -> Records:
+def sampling_device(folder: RunFolder, asked: str) -> torch.device:
+    """Where a fitted run is sampled: as asked if its synthesizer can move, else on the CPU."""
+    return choose_device(asked if issubclass(_synthesizer_class(folder), Movable) else "cpu")
+
+
+def sample(
+    fitted: RunFolder,
+    kept: RunFolder,
+    count: int,
+    seed: int,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> Records:
     """`count` records of a fitted run, kept under `kept` (the run itself, or beside it).
 
-    Post-processing: the same seed gives the same records, so a resume repeats them.
+    Post-processing: the same seed gives the same records on one device, so a resume
+    repeats them.
     """
     if kept.samples.exists():
         return kept.load_samples()
-    records = load_synthesizer(fitted).sample(count, seed=seed)
+    synthesizer = load_synthesizer(fitted)
+    if isinstance(synthesizer, Movable):
+        synthesizer.work_on(choose_device(device), progress or Silent())
+    records = synthesizer.sample(count, seed=seed)
     kept.save_samples(records)
     return records
+
+
+def _synthesizer_class(folder: RunFolder) -> Any:
+    if not folder.synthesizer.exists():
+        raise UserError(f"{folder.path} has not been fitted yet; add --resume.")
+    described = folder.read_json("synthesizer.json")
+    with reading(folder.path / "synthesizer.json"):
+        module, _, name = described["class"].partition(":")
+        return getattr(importlib.import_module(module), name)

@@ -27,6 +27,7 @@ from understudy.release.facts import MethodFacts, Randomness, RunFacts
 from understudy.run.config import RunConfig
 from understudy.run.folder import RunFolder
 from understudy.run.limit import limited_test, limited_train
+from understudy.run.public import load_public, public_facts
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Prepared:
     """A run that has everything but its noise.
 
     noise: the arithmetic that it will be drawn and added in, "exact" or "float".
+    public: the data that the owner declares public, if the method uses any.
     """
 
     config: RunConfig
@@ -54,6 +56,7 @@ class Prepared:
     facts: Facts
     inferred_count: bool
     noise: str
+    public: Dataset | None = None
 
 
 def prepare(
@@ -72,7 +75,8 @@ def prepare(
         key = open_book(config, home).split_key() if split_key is None else split_key
         material, facts = _limited(material, facts, config.limit, key)
     noise = choose_noise(method.spend(settings.config, facts), config.noise, config.method)
-    return Prepared(config, method, settings, material, facts, config.count is None, noise)
+    public = load_public(config, method, progress)
+    return Prepared(config, method, settings, material, facts, config.count is None, noise, public)
 
 
 def gather(
@@ -174,6 +178,7 @@ def run_facts(prepared: Prepared, noise: NoiseSource) -> RunFacts:
         parts=dict(prepared.facts.counts),
         split=prepared.material.split,
         assumed_public=tuple(assumed),
+        public_inputs=public_facts(prepared.public),
         randomness=Randomness(
             source=noise.description,
             noise=prepared.noise,
@@ -246,5 +251,7 @@ def _refuse_unused(config: RunConfig, method: Method) -> None:
         raise UserError(f"{info.name} keeps nothing but the label; leave --keep out.")
     if config.public and not info.public_inputs:
         raise UserError(f"{info.name} uses no public data; leave --public out.")
+    if info.public_inputs and config.public is None:
+        raise UserError(f"{info.name} needs public data; name them with --public.")
     if config.epsilon is None and info.claim != "empirical":
         raise UserError(f"{info.name} needs --epsilon (1 or 10, say).")

@@ -133,7 +133,7 @@ def synthesize(
     with folder.timed("fit"):
         fit(prepared, folder, book, noise, shown)
     with folder.timed("sample"):
-        records = sample(folder, folder, sample_count(prepared), config.seed)
+        records = sample(folder, folder, sample_count(prepared), config.seed, config.device, shown)
     claim = claim_of(folder, records, prepared, book)
     refusals = tuple(run_refusals(claim, read_ledger(folder.ledger)))
     digest = None

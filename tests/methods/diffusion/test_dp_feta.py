@@ -1,0 +1,184 @@
+"""DP-FETA: central images that cost what they are charged, and nothing but noise divides them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.methods.bench import Bench, facts_of, plan_for, stripes
+from tests.methods.diffusion.small import FETA
+from understudy.data.records import Records
+from understudy.errors import UserError
+from understudy.methods.config import build_config
+from understudy.methods.diffusion.central_images import (
+    CentralImages,
+    CentralSettings,
+    vectors_of,
+)
+from understudy.methods.diffusion.dp_feta import CENTRAL, DPFeta, FetaConfig, _picked
+from understudy.methods.diffusion.planning import TRAINING
+from understudy.methods.diffusion.public_training import jittered
+from understudy.privacy.accountants import price
+from understudy.privacy.batch import Batch
+from understudy.privacy.clipping import Blocks
+from understudy.privacy.mechanisms import DPSGD, NoisySum
+from understudy.privacy.plan import Budget
+
+SETTINGS = CentralSettings(
+    shape=(1, 8, 8), classes=3, side=4, clip=0.5, mass=0.1, ground=0.0, cells=4, seed=0
+)
+
+
+def batch_of(records: Records, soft: bool = False) -> Batch:
+    images = torch.from_numpy(np.asarray(records.features)).float() / 255
+    codes = torch.from_numpy(np.asarray(records.labels))
+    labels = torch.nn.functional.one_hot(codes, 3).float() * 0.7 + 0.1 if soft else codes
+    return Batch(images, {"label": labels}, {}, "label")
+
+
+def dense(settings: CentralSettings, records: Records, soft: bool = False) -> torch.Tensor:
+    found = vectors_of(settings)(batch_of(records, soft))
+    return found.dense() if isinstance(found, Blocks) else found
+
+
+class TestVectors:
+    @pytest.mark.parametrize("soft", [False, True])
+    @pytest.mark.parametrize("clip", [0.05, 0.5, 50.0])
+    def test_no_record_is_longer_than_the_clip(self, clip: float, soft: bool) -> None:
+        vectors = dense(replace(SETTINGS, clip=clip), stripes(50), soft)
+        norms = torch.linalg.vector_norm(vectors, dim=1)
+        assert float(norms.max()) <= clip * (1 + 1e-5), "moved too far"
+
+    def test_a_record_stands_in_the_block_of_its_class_alone(self) -> None:
+        records = stripes(30)
+        blocks = dense(SETTINGS, records).reshape(30, 3, SETTINGS.cells, SETTINGS.width)
+        filled = blocks[..., 0] != 0
+        assert filled.sum(dim=(1, 2)).tolist() == [1] * 30
+        assert filled.any(dim=2).int().argmax(dim=1).tolist() == records.labels.tolist()
+
+    def test_every_record_counts_the_same_however_bright(self) -> None:
+        mass = dense(SETTINGS, stripes(30)).reshape(30, -1, SETTINGS.width)[..., 0].sum(dim=1)
+        assert torch.allclose(mass, torch.full((30,), SETTINGS.unit_mass))
+
+    def test_cells_are_public_functions_of_a_record(self) -> None:
+        records = stripes(30)
+        assert torch.equal(dense(SETTINGS, records), dense(SETTINGS, records))
+        other = dense(replace(SETTINGS, seed=1), records)
+        assert not torch.equal(dense(SETTINGS, records), other)
+        alone = dense(SETTINGS, records.select([3]))
+        assert torch.allclose(alone[0], dense(SETTINGS, records)[3])
+
+
+class TestMeans:
+    def test_without_noise_they_are_the_means(self) -> None:
+        records = stripes(60)
+        settings = replace(SETTINGS, clip=50.0, cells=1)
+        central = CentralImages.read(dense(settings, records).sum(dim=0), settings, 60)
+        pooled = torch.nn.functional.adaptive_avg_pool2d(batch_of(records).features, 4)
+        for label in range(3):
+            mean = pooled[torch.from_numpy(records.labels == label)].mean(dim=0)
+            large = torch.nn.functional.interpolate(mean[None], (8, 8), mode="bilinear")[0]
+            assert torch.allclose(central.images[label], large, atol=1e-5)
+        assert central.labels.tolist() == [0, 1, 2]
+        assert central.images.shape == (3, 1, 8, 8)
+
+    def test_a_block_is_never_divided_by_less_than_declared_counts_allow(self) -> None:
+        """Else a class of few records would show its noise, or one of them, at full size."""
+        settings = replace(SETTINGS, cells=1, ground=0.0)
+        noisy = torch.zeros(3, settings.width)
+        noisy[:, 0] = torch.tensor([1e-3, -5.0, 40.0]) * settings.unit_mass
+        noisy[:, 1:] = 1.0
+        central = CentralImages.read(noisy.flatten(), settings, 60)
+        few, negative, many = (float(image.max()) for image in central.images)
+        assert few == pytest.approx(1 / 10), "divided by a count that is not declared"
+        assert negative == pytest.approx(1 / 10)
+        assert many == pytest.approx(1 / 40)
+        assert (central.weights > 0).all()
+
+    def test_their_ground_is_added_back(self) -> None:
+        settings = replace(SETTINGS, ground=0.5, cells=1)
+        central = CentralImages.read(torch.zeros(3 * settings.width), settings, 60)
+        assert torch.allclose(central.images, torch.full_like(central.images, 0.5))
+
+
+class TestPlan:
+    def test_both_mechanisms_stand_in_the_plan(self) -> None:
+        planned = DPFeta().spend(FETA, facts_of(stripes(20), count=40))(2.0)
+        assert [type(m) for m in planned] == [NoisySum, DPSGD], "something is not charged"
+        central = planned[0]
+        assert isinstance(central, NoisySum)
+        assert (central.name, central.clip) == (CENTRAL, FETA.central_clip)
+        assert central.sigma == pytest.approx(2.0 / (0.25 * math.sqrt(0.03 * 4)))
+
+    def test_they_are_calibrated_together_and_the_share_is_about_right(self) -> None:
+        config = replace(FETA, steps=500, batch=400, central_share=0.05)
+        spend = DPFeta().spend(config, facts_of(stripes(20), count=8000))
+        plan = Budget(1.0, 1e-5).calibrate(spend)
+        whole = price(plan.events(), 1e-5).epsilon
+        assert 0.99 <= whole <= 1.0, "the plan costs more than its budget"
+        steps = price(plan.mechanisms[1].events(500), 1e-5).epsilon
+        assert 0.93 < steps / whole < 0.99
+
+    def test_cells_must_be_a_power_of_two(self) -> None:
+        with pytest.raises(UserError, match="'central_cells' must be a power of two"):
+            build_config(FetaConfig, {"central_cells": "3"})
+
+
+class TestFit:
+    def test_it_uses_both_as_planned(self, tmp_path: Path) -> None:
+        records = stripes(30)
+        bench = Bench(tmp_path, plan_for(DPFeta(), FETA, facts_of(records)))
+        made = bench.fit(DPFeta(), FETA, records).sample(5)
+        assert bench.journal.spent(CENTRAL) == 1
+        assert bench.journal.spent(TRAINING) == FETA.steps
+        assert made.shape == (1, 8, 8)
+        bench.close()
+
+    def test_after_a_restart_nothing_is_charged_again(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        records = stripes(30)
+        plan = plan_for(DPFeta(), FETA, facts_of(records))
+        place = "understudy.methods.diffusion.dp_feta.train_on_public"
+
+        def stop(*_: object) -> None:
+            raise RuntimeError("stopped")
+
+        first = Bench(tmp_path, plan)
+        with monkeypatch.context() as patch:
+            patch.setattr(place, stop)
+            with pytest.raises(RuntimeError, match="stopped"):
+                first.fit(DPFeta(), FETA, records)
+        first.close()
+        assert first.journal.spent(CENTRAL) == 1
+        second = Bench(tmp_path, plan)
+        second.fit(DPFeta(), FETA, records)
+        assert second.journal.spent(CENTRAL) == 1
+        assert second.journal.spent(TRAINING) == FETA.steps
+        second.close()
+
+
+class TestWarmUp:
+    def test_classes_come_evenly_and_cells_by_their_counts(self) -> None:
+        images = torch.arange(4).reshape(4, 1, 1, 1).float().expand(4, 1, 8, 8) / 4
+        central = CentralImages(images, torch.tensor([0, 0, 1, 1]), torch.tensor([9.0, 1, 1, 1]))
+        random = torch.Generator().manual_seed(0)
+        found, labels = _picked(central)(4000, random)
+        assert float((labels == 0).float().mean()) == pytest.approx(0.5, abs=0.05)
+        bright = found[labels == 0].mean(dim=(1, 2, 3)) > 0.1
+        assert float(bright.float().mean()) == pytest.approx(0.1, abs=0.03)
+
+    def test_images_move_a_little(self) -> None:
+        images = torch.zeros(200, 1, 9, 9)
+        images[:, :, 4, 4] = 1.0
+        moved = jittered(images, torch.Generator().manual_seed(0))
+        where = moved.flatten(1).argmax(dim=1)
+        assert len(where.unique()) > 1
+        across, down = where % 9, where // 9
+        assert int((across - 4).abs().max()) <= 1
+        assert int((down - 4).abs().max()) <= 1

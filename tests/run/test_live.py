@@ -1,0 +1,84 @@
+"""The bar of private steps: what they have cost, and how fast they go; nothing before a commit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.privacy.rig import plan
+from understudy.privacy.accountants import price
+from understudy.privacy.mechanisms import DPSGD, NoisySum
+from understudy.run import live
+from understudy.run.live import LiveSpending, cost_so_far
+
+STEPS = DPSGD("steps", steps=100, rate=0.1, clip=1.0, sigma=2.0, multiplicity=4)
+SUM = NoisySum("sum", clip=1.0, sigma=5.0)
+PLAN = plan(SUM, STEPS)
+
+
+class Watching:
+    """Progress that keeps what a bar was told."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.done = 0
+
+    @contextmanager
+    def task(self, description: str, total: int | None = None) -> Iterator[Watching]:
+        del description, total
+        yield self
+
+    def advance(self, steps: int = 1) -> None:
+        self.done += steps
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def say(self, line: str) -> None:
+        self.notes.append(line)
+
+
+def test_it_says_what_was_spent_and_how_fast() -> None:
+    shown = Watching()
+    with LiveSpending(shown, PLAN, {"train": 1000}).task("training", 100) as bar:
+        bar.advance(0)
+        bar.advance(50)
+    assert shown.done == 50
+    spent = price([*SUM.events(1), *STEPS.events(50)], PLAN.delta).epsilon
+    assert shown.notes[-1].startswith(f"epsilon {spent:.2f} of ")
+    assert re.search(r", [\d,]+ passes/s$", shown.notes[-1])
+
+
+def test_other_bars_are_left_alone() -> None:
+    shown = Watching()
+    with LiveSpending(shown, PLAN, {"train": 1000}).task("reading", 7) as bar:
+        bar.advance(3)
+    assert (shown.done, shown.notes) == (3, [])
+
+
+def test_passes_are_those_expected_by_declared_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [10.0]
+    monkeypatch.setattr(live.time, "monotonic", lambda: clock[0])
+    shown = Watching()
+    with LiveSpending(shown, PLAN, {"train": 1000}).task("training", 100) as bar:
+        bar.advance(20)  # by earlier processes
+        clock[0] = 12.0
+        bar.advance(10)
+    # 10 steps of 100 units with 4 draws each, in 2 seconds.
+    assert shown.notes[-1].endswith("2,000 passes/s")
+
+
+def test_nothing_done_costs_nothing_and_a_bare_machine_cannot_tell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alone = plan(STEPS)
+    assert cost_so_far(alone, STEPS, 0) == 0.0
+
+    def missing(*_: object) -> None:
+        raise ImportError
+
+    monkeypatch.setattr("understudy.privacy.accountants.price", missing)
+    assert cost_so_far(alone, STEPS, 5) is None

@@ -1,0 +1,70 @@
+"""Public data of a run: asked for where needed, named in the ledger, never the private ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import drawing
+from understudy.errors import UserError
+from understudy.privacy.account_book import Book
+from understudy.privacy.noise import NoiseSource
+from understudy.progress import Silent
+from understudy.run.config import RunConfig
+from understudy.run.fit import fitting_of
+from understudy.run.prepare import Prepared, prepare, run_facts
+
+KEY = b"k" * 32
+
+
+def prepared(source: str, public: str | None, method: str = "pdp-diffusion") -> Prepared:
+    changes = ("batch=8",) if method == "pdp-diffusion" else ()
+    config = RunConfig(source, method, 1.0, public=public, changes=changes)
+    return prepare(config, None, Silent(), split_key=KEY)
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> str:
+    drawing.class_folder(tmp_path / "photos", count=30, seed=0)
+    return str(tmp_path / "photos")
+
+
+def test_the_ledger_names_the_public_data(photos: str) -> None:
+    facts = run_facts(prepared(photos, "digits"), NoiseSource()).to_json()
+    (named,) = facts["public_inputs"] or [{}]
+    assert named.get("name") == "digits", "the public data are not named"
+    assert "scikit-learn" in named["provenance"]
+
+
+def test_what_an_owner_declares_is_called_a_declaration(photos: str) -> None:
+    facts = run_facts(prepared("digits", photos), NoiseSource()).to_json()
+    (named,) = facts["public_inputs"]
+    assert named["provenance"].startswith("declared public by the owner: ")
+    assert photos not in named["provenance"]
+
+
+def test_a_method_that_needs_none_names_none(photos: str) -> None:
+    facts = run_facts(prepared(photos, None, "dp-merf"), NoiseSource()).to_json()
+    assert facts["public_inputs"] == []
+
+
+def test_the_private_data_cannot_be_declared_public(photos: str) -> None:
+    with pytest.raises(UserError, match="is the private data; give other data"):
+        prepared(photos, photos)
+
+
+def test_needed_data_that_are_missing_and_unneeded_data_are_named(photos: str) -> None:
+    with pytest.raises(UserError, match="pdp-diffusion needs public data; name them with --public"):
+        prepared(photos, None)
+    with pytest.raises(UserError, match="dp-merf uses no public data; leave --public out"):
+        prepared(photos, "digits", "dp-merf")
+
+
+def test_the_method_is_handed_the_records_and_a_place_beside_the_books(
+    photos: str, tmp_path: Path
+) -> None:
+    book = Book.open("photos", tmp_path / "home")
+    public = fitting_of(prepared(photos, "digits"), book).public
+    assert len(public.records["records"]) > 1000
+    assert public.cache == tmp_path / "home" / "made-from-public-data"

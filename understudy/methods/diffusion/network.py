@@ -1,0 +1,100 @@
+"""The denoiser's network for images of any size: a U-Net, framed where it must be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from understudy.nets.sizes import Shape
+from understudy.nets.unet import UNet, UNetSpec
+
+_CLASSES = "label.weight"
+
+
+@dataclass(frozen=True)
+class NetworkSpec:
+    """Everything that is needed to build a denoiser again."""
+
+    shape: Shape
+    unet: UNetSpec
+
+    @staticmethod
+    def of(
+        shape: Shape,
+        classes: int,
+        width: int,
+        multipliers: tuple[int, ...],
+        blocks: tuple[int, ...],
+        attention: tuple[int, ...],
+        patch: int,
+    ) -> NetworkSpec:
+        """A network for images of this shape, on the smallest square that it can work on."""
+        step = patch * 2 ** (len(multipliers) - 1)
+        side = -(-max(shape[1:]) // step) * step
+        unet = UNetSpec(shape[0], side, classes, width, multipliers, blocks, attention, patch)
+        return NetworkSpec(shape, unet)
+
+    @property
+    def classes(self) -> int:
+        """How many; the code of this value itself means no class."""
+        return self.unet.classes
+
+    @property
+    def multiplications(self) -> float:
+        """Roughly, of one forward pass, by the convolutions of the residual blocks."""
+        unet, total = self.unet, 0.0
+        for size, many, count in zip(unet.sizes, unet.multipliers, unet.blocks, strict=True):
+            channels = many * unet.width
+            total += size**2 * channels**2 * (2 * count * 18 + 10 * count)
+        return total
+
+    def build(self) -> nn.Module:
+        """The module, with its own initial weights from torch's generator."""
+        network = self.unet.build()
+        side = self.unet.image_size
+        return network if self.shape[1:] == (side, side) else Framed(network, self.shape)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"shape": list(self.shape), "unet": self.unet.to_json()}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> NetworkSpec:
+        channels, height, width = data["shape"]
+        return NetworkSpec((channels, height, width), UNetSpec(**data["unet"]))
+
+
+class Framed(nn.Module):
+    """A U-Net for images that are not its square: a frame of zeros goes around them."""
+
+    def __init__(self, unet: UNet, shape: Shape) -> None:
+        super().__init__()
+        self.unet = unet
+        down, right = unet.spec.image_size - shape[1], unet.spec.image_size - shape[2]
+        self._frame = (right // 2, right - right // 2, down // 2, down - down // 2)
+        self._rows = slice(down // 2, down // 2 + shape[1])
+        self._columns = slice(right // 2, right // 2 + shape[2])
+
+    def forward(
+        self, images: torch.Tensor, noise_level: torch.Tensor, labels: torch.Tensor
+    ) -> torch.Tensor:
+        said: torch.Tensor = self.unet(F.pad(images, self._frame), noise_level, labels)
+        return said[..., self._rows, self._columns]
+
+
+@torch.no_grad()
+def take_over(network: nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
+    """Load the weights of a like network that knows other classes.
+
+    Every class begins as "no class" of the other network: what its classes looked like
+    tells nothing about ours.
+    """
+    ours = network.state_dict()
+    for name, value in ours.items():
+        found = weights[name]
+        ours[name] = found[-1:].expand_as(value) if name.endswith(_CLASSES) else found
+    network.load_state_dict(ours)

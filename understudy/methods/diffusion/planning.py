@@ -1,0 +1,59 @@
+"""What the private steps of a diffusion method will be, and roughly take."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from understudy.errors import UserError
+from understudy.methods.contract import Facts, Forecast
+from understudy.methods.diffusion.settings import DiffusionConfig
+from understudy.nets.sizes import image_shape
+from understudy.privacy.mechanisms import DPSGD
+from understudy.privacy.speed import Speed
+
+TRAINING = "denoiser"
+_MULTIPLICATIONS_A_SECOND = 2e10
+_FEWEST_RECORDS = 16
+
+
+def planned_steps(config: DiffusionConfig, facts: Facts, sigma: float) -> DPSGD:
+    """`steps` steps at rate batch / declared count."""
+    rate = config.batch / facts.counts["train"]
+    return DPSGD(TRAINING, config.steps, rate, config.clip, sigma, config.multiplicity)
+
+
+def check_facts(config: DiffusionConfig, facts: Facts, who: str) -> None:
+    """Refuse a plan that these declared facts do not allow."""
+    shape = image_shape(facts.shape, who)
+    if facts.classes < 1:
+        raise UserError(f"{who} needs at least one class.")
+    config.network(shape, facts.classes)
+    count = facts.counts["train"]
+    if config.batch > count:
+        raise UserError(
+            f"setting 'batch' is {config.batch} but only {count} records are declared: too "
+            f"few records for the plan; set batch to at most {count}."
+        )
+
+
+def forecast_steps(config: DiffusionConfig, facts: Facts, public_passes: int = 0) -> Forecast:
+    """By multiplications of the network: three passes' worth for each training pass."""
+    network = config.network(image_shape(facts.shape, "a diffusion model"), facts.classes)
+    passes = config.steps * config.batch * config.multiplicity + public_passes
+    drawn = facts.counts["train"] * config.drawing.passes
+    work = network.multiplications * (3 * passes + drawn)
+    return Forecast(work / _MULTIPLICATIONS_A_SECOND, 1.5)
+
+
+def speed_of(config: DiffusionConfig, device: torch.device) -> Speed:
+    """On a GPU the engine's own micro-batches; on a CPU an eighth of the expected draw.
+
+    A draw that is slightly larger than whole micro-batches costs one more, padded: small
+    ones waste less, and fit a processor's cache.
+    """
+    rows = config.micro_batch
+    if not rows and device.type != "cuda":
+        rows = max(_FEWEST_RECORDS, math.ceil(config.batch / 8)) * config.multiplicity
+    return Speed(micro_batch=rows, precision=config.precision)

@@ -1,0 +1,74 @@
+"""Ordinary training of a denoiser on images that are public, or noisy means already."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch.nn import functional as F
+
+from understudy.methods.diffusion.training import DenoiserTraining
+from understudy.nets.seeding import stream
+from understudy.privacy.batch import Batch
+from understudy.progress import Progress
+
+_LABEL = "label"
+
+Pick = Callable[[int, torch.Generator], tuple[torch.Tensor, torch.Tensor]]
+"""So many images in [0, 1] with their codes, by this generator."""
+
+
+@dataclass(frozen=True)
+class PublicCourse:
+    """How long and how fast; `purpose` names its bar and its random numbers."""
+
+    purpose: str
+    steps: int
+    batch: int
+    rate: float
+
+
+def train_on_public(
+    training: DenoiserTraining, pick: Pick, course: PublicCourse, seed: int, progress: Progress
+) -> None:
+    """Steps on what `pick` gives; randomness is that of the public seed and the step.
+
+    Afterwards the denoiser goes on from its averaged weights with a fresh optimiser.
+    """
+    device = training.device
+    with progress.task(course.purpose, course.steps) as bar:
+        for step in range(course.steps):
+            images, codes = pick(course.batch, stream(seed, course.purpose, step))
+            random = stream(seed, course.purpose, step, "draws", device=device)
+            draws = _draws(training, course.batch, random)
+            batch = Batch(images.to(device), {_LABEL: codes.to(device)}, draws, _LABEL)
+            training.loss([training.network], batch).mean().backward()  # type: ignore[no-untyped-call]
+            training.advance(step, course.steps, course.rate)
+            bar.advance()
+    training.begin_again()
+
+
+def jittered(images: torch.Tensor, random: torch.Generator) -> torch.Tensor:
+    """Each image a little turned, scaled and moved, so that few images do for many."""
+    many = len(images)
+    angle, size, across, down = (torch.rand(many, generator=random) * 2 - 1 for _ in range(4))
+    angle, size = angle * math.radians(10), 1 + size * 0.1
+    cosine, sine = angle.cos() * size, angle.sin() * size
+    first = torch.stack([cosine, -sine, across * 0.1], dim=1)
+    second = torch.stack([sine, cosine, down * 0.1], dim=1)
+    turned = torch.stack([first, second], dim=1)
+    grid = F.affine_grid(turned, list(images.shape), align_corners=False)
+    return F.grid_sample(images, grid, padding_mode="border", align_corners=False)
+
+
+def _draws(
+    training: DenoiserTraining, rows: int, random: torch.Generator
+) -> dict[str, torch.Tensor]:
+    """What the loss asks for, from the public seed: these images are not private."""
+    drawn = {}
+    for name, shape in training.draws.items():
+        draw = torch.rand if name.startswith("uniform") else torch.randn
+        drawn[name] = draw((rows, *shape), generator=random, device=random.device)
+    return drawn

@@ -1,0 +1,137 @@
+"""A fitted denoiser that draws records, and survives on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load as tensors_from_bytes
+from safetensors.torch import save as tensors_to_bytes
+from torch import nn
+
+from understudy.data.records import Images, Records
+from understudy.data.schema import Schema
+from understudy.errors import UserError
+from understudy.methods.diffusion.denoising import Preconditioning
+from understudy.methods.diffusion.network import NetworkSpec
+from understudy.methods.diffusion.samplers import (
+    Denoise,
+    SamplerSettings,
+    draw_images,
+    guided,
+)
+from understudy.methods.synthesizer import replace_file, sample_codes
+from understudy.nets.seeding import built, stream
+from understudy.privacy.state import sync_folder
+from understudy.progress import Progress, Silent
+
+FORMAT = "understudy-diffusion/1"
+_WEIGHTS, _DESCRIPTION = "denoiser.safetensors", "synthesizer.json"
+_ROWS_AT_ONCE = {"cpu": 500, "cuda": 5000}
+
+
+class DiffusionSynthesizer:
+    """Images with labels from a denoiser.
+
+    Guarantee: sampling reads the denoiser's weights, its settings and the seed, nothing
+    else, so it costs no privacy. On one device, the same `n`, `labels` and `seed` give the
+    same records.
+    """
+
+    def __init__(
+        self,
+        spec: NetworkSpec,
+        network: nn.Module,
+        scaling: Preconditioning,
+        drawing: SamplerSettings,
+        schema: Schema,
+    ) -> None:
+        label = schema.label_attribute
+        self.spec, self.scaling, self.drawing = spec, scaling, drawing
+        self.schema = Schema((label,), label=label.name)
+        self._network = network.eval().requires_grad_(False)
+        self._progress: Progress = Silent()
+
+    def work_on(self, device: torch.device, progress: Progress) -> None:
+        """Sample on this device from now on, and show how far it is."""
+        self._network.to(device)
+        self._progress = progress
+
+    def with_drawing(self, drawing: SamplerSettings) -> DiffusionSynthesizer:
+        """The same denoiser, drawn from in another way."""
+        return DiffusionSynthesizer(self.spec, self._network, self.scaling, drawing, self.schema)
+
+    def sample(self, n: int, labels: Any | None = None, seed: int = 0) -> Records:
+        """`n` records; without `labels` all classes come equally often, in random order."""
+        codes = sample_codes(n, labels, self.spec.classes, seed)
+        label = self.schema.label_attribute.name
+        return Images(self._images(codes, seed), {label: codes.numpy()}, self.schema)
+
+    def save(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        state = self._network.state_dict()
+        weights = {k: v.detach().cpu().contiguous() for k, v in state.items()}
+        description = {
+            "format": FORMAT,
+            "network": self.spec.to_json(),
+            "deviation": self.scaling.deviation,
+            "drawing": self.drawing.to_json(),
+            "schema": self.schema.to_json(),
+        }
+        replace_file(folder / _WEIGHTS, tensors_to_bytes(weights))
+        text = json.dumps(description, indent=1, sort_keys=True)
+        replace_file(folder / _DESCRIPTION, text.encode())
+        sync_folder(folder)
+
+    @classmethod
+    def load(cls, folder: Path) -> DiffusionSynthesizer:
+        path = folder / _DESCRIPTION
+        if not path.is_file():
+            raise UserError(f"{folder} holds no synthesizer; {_DESCRIPTION} is missing.")
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data.get("format") != FORMAT:
+            raise UserError(f"{path} has format {data.get('format')!r}, not {FORMAT!r}.")
+        spec = NetworkSpec.from_json(data["network"])
+        network = built(spec.build, 0, "replaced by the saved weights")
+        network.load_state_dict(tensors_from_bytes((folder / _WEIGHTS).read_bytes()))
+        drawing = SamplerSettings.from_json(data["drawing"])
+        schema = Schema.from_json(data["schema"])
+        return cls(spec, network, Preconditioning(data["deviation"]), drawing, schema)
+
+    @torch.no_grad()
+    def _images(self, codes: torch.Tensor, seed: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        device = next(self._network.parameters()).device
+        start, churn = stream(seed, "latents"), stream(seed, "churn", device=device)
+        images = np.empty((len(codes), *self.spec.shape), dtype=np.uint8)
+        size = _ROWS_AT_ONCE.get(device.type, 500)
+        batches = -(-len(codes) // size)
+        with self._progress.task("drawing images", batches * self.drawing.steps) as bar:
+            for first in range(0, len(codes), size):
+                some = codes[first : first + size].to(device)
+                noise = torch.randn(len(some), *self.spec.shape, generator=start).to(device)
+                made = draw_images(
+                    self._denoise(some), noise, self.drawing, churn, after_step=bar.advance
+                )
+                whole = made.add(1).mul(127.5).round().clamp(0, 255).byte()
+                images[first : first + len(some)] = whole.cpu().numpy()
+        return images
+
+    def _denoise(self, codes: torch.Tensor) -> Denoise:
+        nobody = torch.full_like(codes, self.spec.classes)
+        return guided(self._knowing(codes), self._knowing(nobody), self.drawing.guidance)
+
+    def _knowing(self, codes: torch.Tensor) -> Denoise:
+        """The denoiser for given classes; its passes are in bfloat16 on a GPU."""
+
+        def denoise(images: torch.Tensor, level: float) -> torch.Tensor:
+            levels = torch.full((len(images),), level, device=images.device)
+            on_gpu = images.device.type == "cuda"
+            with torch.autocast("cuda", torch.bfloat16) if on_gpu else contextlib.nullcontext():
+                clean = self.scaling.denoised(self._network, images, levels, codes)
+            return clean.float()
+
+        return denoise

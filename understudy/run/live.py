@@ -1,0 +1,94 @@
+"""What the owner sees while private steps go on: epsilon spent, passes a second, time left.
+
+Bars move when a block is committed, so nothing here shows a step that may yet be void. The
+epsilon is that of the steps done, for the owner's eyes: the claim is the whole plan's,
+whenever a run stops.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from understudy.privacy.mechanisms import DPSGD, Mechanism
+from understudy.privacy.plan import Plan
+from understudy.progress import Progress, Task
+
+_PRICED = 10
+"""How often at most a run is priced on its way: an accountant takes about a second."""
+
+
+class LiveSpending:
+    """Progress that says, of the private steps of a plan, what they have cost so far."""
+
+    def __init__(self, progress: Progress, plan: Plan, counts: Mapping[str, int]) -> None:
+        self._progress, self._plan, self._counts = progress, plan, counts
+
+    @contextmanager
+    def task(self, description: str, total: int | None = None) -> Iterator[Task]:
+        steps = [m for m in self._plan.mechanisms if isinstance(m, DPSGD)]
+        with self._progress.task(description, total) as bar:
+            if len(steps) == 1 and steps[0].steps == total:
+                passes = steps[0].rate * self._counts[steps[0].part] * steps[0].multiplicity
+                yield _SpendingBar(bar, self._plan, steps[0], passes)
+            else:
+                yield bar
+
+    def say(self, line: str) -> None:
+        self._progress.say(line)
+
+
+class _SpendingBar:
+    """A bar of DP-SGD steps. `passes`: those a step is expected to take, by declared counts."""
+
+    def __init__(self, bar: Task, plan: Plan, mechanism: DPSGD, passes: float) -> None:
+        self._bar, self._plan, self._mechanism, self._passes = bar, plan, mechanism, passes
+        self._done, self._here = 0, 0
+        self._start: float | None = None
+        self._priced, self._spent = -1, ""
+
+    def advance(self, steps: int = 1) -> None:
+        self._bar.advance(steps)
+        self._done += steps
+        if self._start is None:  # the first word is of what earlier processes did
+            self._start = time.monotonic()
+        else:
+            self._here += steps
+        self._bar.note(", ".join(filter(None, (self._cost(), self._rate()))))
+
+    def note(self, text: str) -> None:
+        self._bar.note(text)
+
+    def _cost(self) -> str:
+        share = _PRICED * self._done // self._mechanism.steps
+        if share != self._priced:
+            self._priced = share
+            spent = cost_so_far(self._plan, self._mechanism, self._done)
+            self._spent = (
+                "" if spent is None else f"epsilon {spent:.2f} of {self._plan.epsilon:.2f}"
+            )
+        return self._spent
+
+    def _rate(self) -> str:
+        if self._start is None or not self._here:
+            return ""
+        seconds = max(time.monotonic() - self._start, 1e-9)
+        return f"{self._here * self._passes / seconds:,.0f} passes/s"
+
+
+def cost_so_far(plan: Plan, mechanism: Mechanism, uses: int) -> float | None:
+    """What so many uses cost, with every earlier mechanism of the plan; None if not known here.
+
+    A machine that only follows plans has no accountant.
+    """
+    from understudy.privacy.accountants import price
+
+    before = plan.mechanisms[: plan.mechanisms.index(mechanism)]
+    events = [e for m in before for e in m.events(m.uses)] + list(mechanism.events(uses))
+    if not events:
+        return 0.0
+    try:
+        return price(events, plan.delta).epsilon
+    except ImportError:
+        return None

@@ -67,7 +67,7 @@ class DenseVAEConfig:
     hidden: tuple[int, ...] = setting((300, 300), "sizes of the hidden layers", low=1)
     activation: str = setting("elu", "of the hidden layers", choices=tuple(ACTIVATIONS))
     radius: float = setting(0.0, "of the latents' ball; 0: sqrt(latent) + 3", low=0.0)
-    epochs: int = setting(20, "passes over the records", low=1)
+    epochs: int = setting(12, "passes over the records", low=1)
     batch: int = setting(100, "records of a step (by DP-SGD: on average)", low=1)
     learning_rate: float = setting(1e-3, "Adam's rate", low=1e-7, high=1.0)
     kl_weight: float = setting(1.0, "weight of the divergence from the prior", low=0.0)

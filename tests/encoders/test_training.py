@@ -41,7 +41,10 @@ class StopAfter(Silent):
         return Stopping()
 
 
-def trained(schedule=Schedule(4, 32, 3e-3), progress=None, checkpoint=None, seed=0) -> Pair:
+SHORT = Schedule(4, 32, 3e-3)
+
+
+def trained(schedule=SHORT, progress=None, checkpoint=None, seed=0) -> Pair:
     pair = Pair(DENSE, schedule.learning_rate, seed, CPU)
     train_openly(pair, OBJECTIVE, blobs(129), schedule, seed, progress or Silent(), checkpoint)
     return pair

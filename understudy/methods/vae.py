@@ -28,6 +28,7 @@ from understudy.nets.densenet import NORMS, DenseNetSpec
 from understudy.nets.vae import ACTIVATIONS, DenseSpec
 from understudy.privacy.mechanisms import DPSGD, Mechanism, Reveal
 from understudy.privacy.plan import Plan, Spend
+from understudy.privacy.speed import Speed
 from understudy.progress import Progress
 
 if TYPE_CHECKING:
@@ -200,7 +201,9 @@ class _EncoderMethod(ABC):
         spec = self.spec(config, private.shape)
         pair = Pair(spec, config.learning_rate, context.seed, context.device)
         objective = self.objective(config, spec)
-        sgd = private.dp_sgd(plan, name=TRAINING)
+        # A penalty on slopes is differentiated twice, which of the backends vmap alone can do.
+        speed = Speed(backend="vmap") if objective.penalty else Speed()
+        sgd = private.dp_sgd(plan, speed, name=TRAINING)
         state = context.restore()
         if state is not None:
             pair.load(state)

@@ -40,7 +40,7 @@ _PAPER = (
     "user customization (2019), arXiv:1904.09415"
 )
 _MARGIN = 3.0
-"""Standard deviations: a prior sample is farther out than sqrt(latent) + 3 less than once in 10^4."""
+"""A prior sample is farther out than sqrt(latent) + 3 less than once in 10^4 draws."""
 
 
 class TrainingConfig(Protocol):

@@ -23,6 +23,7 @@ ROOMS = (
     ("audit", "release"),
     ("evaluate",),
     ("methods",),
+    ("encoders",),
     ("privacy", "nets"),
     ("data",),
 )
@@ -89,6 +90,8 @@ def test_imports_point_one_way() -> None:
         ("understudy.data.load", "from understudy.privacy.plan import Plan"),
         ("understudy.privacy.door", "def f():\n    import understudy.methods.registry"),
         ("understudy.privacy.door", "from understudy.nets import seeding"),
+        ("understudy.encoders.training", "from understudy.methods.vae import DenseVAE"),
+        ("understudy.nets.vae", "from understudy.encoders.specs import Spec"),
         ("understudy.release.verify", "from understudy.audit.bare import main"),
         ("understudy.methods.dp_merf", "from understudy.run.config import RunConfig"),
         ("understudy.run.fit", "from understudy import cli"),

@@ -34,8 +34,10 @@ def forecast_gigabytes(cell: Cell, lookup: Lookup) -> float:
 
 
 def _facts(cell: Cell, entry: Entry) -> Facts:
-    channels, height, width = entry.shape
-    shape = (cell.channels or channels, cell.size or height, cell.size or width)
+    shape = entry.shape
+    if not entry.is_table:
+        channels, height, width = entry.shape
+        shape = (cell.channels or channels, cell.size or height, cell.size or width)
     classes = entry.classes or tuple(str(i) for i in range(_USUAL_CLASSES))
     label = cell.label or entry.label or "label"
     count = entry.parts["train"].count if "train" in entry.parts else 1

@@ -22,6 +22,7 @@ from understudy.cli import (
     synthesize,
     verify,
 )
+from understudy.cli import filter as filters
 
 app = typer.Typer(
     name="understudy",
@@ -40,6 +41,7 @@ app.command("datasets")(datasets.command)
 app.command("check-method")(check_method.command)
 app.command("keygen")(keygen.command)
 app.add_typer(bench.app, name="bench")
+app.add_typer(filters.app, name="filter")
 
 
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]

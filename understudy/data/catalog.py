@@ -66,6 +66,10 @@ def load_catalog(name: str, reading: Reading, roles: Roles) -> Found:
     roles = replace(roles, label=roles.label or entry.label)
     if entry.kind == "built-in":
         return Found(entry, _built_in(entry, reading, roles), entry.provenance)
+    if entry.is_table:
+        _refuse_pixels(entry, reading)
+        raw, provenance = _find(entry, reading, roles.unit)
+        return Found(entry, assemble(raw, roles, name), provenance)
     wanted = _as_loaded(entry, reading)
     raw, provenance = _find(entry, wanted, roles.unit)
     fitted = {part: replace(p, pixels=fit_pixels(p.pixels, wanted)) for part, p in raw.items()}
@@ -81,6 +85,11 @@ def _check_unit(entry: Entry, unit: str | None) -> None:
         f"{entry.name} says in {entry.unit!r} whom an image belongs to; pass --unit {entry.unit}, "
         f"not {unit!r}."
     )
+
+
+def _refuse_pixels(entry: Entry, reading: Reading) -> None:
+    if reading.size is not None or reading.channels is not None:
+        raise UserError(f"{entry.name} is a table, not images; leave out --size and --channels.")
 
 
 def _as_loaded(entry: Entry, reading: Reading) -> Reading:

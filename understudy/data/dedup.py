@@ -29,12 +29,15 @@ def deduplicate(records: Records) -> Deduplicated:
 
     The same pixels under another annotation are another record. Where records belong to
     units, a duplicate is dropped only within its unit: whether one person's record stays
-    must not depend on what another person contributed.
+    must not depend on what another person contributed. Rows of a table are all kept: people
+    whom a coarse table describes alike are different people.
 
     Formal guarantee, with units: adding or removing one unit changes nothing outside it.
     Without units every record is its own unit, and adding a record that is already there
     changes nothing at all; adding any other record adds just that record.
     """
+    if records.features.ndim == 2:
+        return Deduplicated(records, 0)
     seen: set[tuple[str, bytes]] = set()
     keep: list[int] = []
     units = None if records.units is None else records.units.tolist()

@@ -32,7 +32,7 @@ class Entry:
     kind: how its raw files are written; `sources/registry.py` says who reads them.
     label: the attribute to learn where the caller names none; `None` makes them name one.
     split: in words, how the parts came about, for a claim to repeat.
-    shape: (channels, height, width) of the images as they are loaded.
+    shape: (channels, height, width) of the images as they are loaded; (columns,) of a table.
     stored: the same as they lie in the raw files, where those are larger.
     classes, others: the classes of the label, and of every further attribute.
     unit: the column that says whom an image belongs to, where that is known.
@@ -52,9 +52,9 @@ class Entry:
     public: bool
     label: str | None
     split: str
-    shape: tuple[int, int, int]
+    shape: tuple[int, ...]
     parts: Mapping[str, PartFacts]
-    stored: tuple[int, int, int] | None = None
+    stored: tuple[int, ...] | None = None
     classes: tuple[str, ...] = ()
     others: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unit: str | None = None
@@ -65,8 +65,13 @@ class Entry:
     md5: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def stored_shape(self) -> tuple[int, int, int]:
+    def stored_shape(self) -> tuple[int, ...]:
         return self.stored or self.shape
+
+    @property
+    def is_table(self) -> bool:
+        """Whether records are rows of a table, not images."""
+        return len(self.shape) == 1
 
     @property
     def where_from(self) -> str:

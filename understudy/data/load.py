@@ -46,7 +46,7 @@ class Dataset:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(channels, height, width) of every image."""
+        """(channels, height, width) of every image; (columns,) of a table."""
         return self._any.shape
 
     def part(self, name: str) -> Records:
@@ -100,7 +100,12 @@ def load(
 
 
 def _say_shared(name: str, parts: Mapping[str, Records], progress: Progress) -> None:
-    """Parts stay as published; whoever measures memorisation must know what they share."""
+    """Parts stay as published; whoever measures memorisation must know what they share.
+
+    Rows of a table are often alike without being the same person's; nothing is said of them.
+    """
+    if any(records.features.ndim == 2 for records in parts.values()):
+        return
     for (earlier, later), count in shared_between(parts).items():
         progress.say(
             f"{name}: images of the {later} part that are in the {earlier} part too: {count:,}; "

@@ -34,7 +34,7 @@ class Discriminator(nn.Module):
             nn.Conv2d(counts[i], counts[i + 1], 5, stride=2, padding=2)
             for i in range(len(counts) - 1)
         )
-        self.norms = nn.ModuleList(_norm(count) for count in counts[1:])
+        self.norms = nn.ModuleList(group_norm(count) for count in counts[1:])
         self.dense = nn.Linear(counts[-1] * math.prod(sizes[-1]), features)
         self.real = nn.Linear(features, 1)
         self.of_class = nn.Linear(classes, features, bias=False)
@@ -49,7 +49,7 @@ class Discriminator(nn.Module):
         return looks + fits
 
 
-def _norm(channels: int) -> nn.GroupNorm:
+def group_norm(channels: int) -> nn.GroupNorm:
     """Groups of about eight channels."""
     groups = max(1, channels // 8)
     while channels % groups:

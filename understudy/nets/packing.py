@@ -15,9 +15,14 @@ def pack_module(prefix: str, module: nn.Module) -> Tensors:
     return {f"{prefix}.{name}": value for name, value in module.state_dict().items()}
 
 
-def unpack_module(prefix: str, module: nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
-    """Load what `pack_module` gave; missing or extra names are an error."""
-    module.load_state_dict(_under(prefix, tensors))
+def unpack_module(
+    prefix: str, module: nn.Module, tensors: Mapping[str, torch.Tensor], assign: bool = False
+) -> None:
+    """Load what `pack_module` gave; missing or extra names are an error.
+
+    assign: the module takes the tensors themselves, as one on the meta device must.
+    """
+    module.load_state_dict(_under(prefix, tensors), assign=assign)
 
 
 def pack_optimizer(prefix: str, optimizer: torch.optim.Optimizer) -> Tensors:

@@ -51,6 +51,17 @@ def write_durably(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
+def replace_durably(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all: beside its place, then renamed into it."""
+    new = path.with_name(f".{path.name}.new")
+    try:
+        write_durably(new, content)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
 def append_durably(path: Path, line: bytes, end: int) -> None:
     """Add a line at `end`, where the file must end, and wait for the disk.
 

@@ -162,7 +162,8 @@ def _units(
 
 def _records(part: RawPart, schema: Schema, units: Array | None) -> Records:
     coded = {a.name: _codes(part.columns[a.name], a) for a in schema.attributes}
-    return Images(part.pixels, coded, schema, units)
+    kind = Records if part.pixels.ndim == 2 else Images
+    return kind(part.pixels, coded, schema, units)
 
 
 def _codes(column: Column, attribute: Attribute) -> Array:

@@ -26,7 +26,11 @@ class Listed:
 
 
 def read_listed(
-    request: Request, shelf: Shelf, listed: Mapping[str, Listed], said_by: str
+    request: Request,
+    shelf: Shelf,
+    listed: Mapping[str, Listed],
+    said_by: str,
+    any_size: bool = False,
 ) -> dict[str, RawPart]:
     """The parts of a dataset whose images lie on `shelf`.
 
@@ -34,6 +38,7 @@ def read_listed(
     all parts share one array, filled in one pass over the shelf.
 
     said_by: what an error calls the list.
+    any_size: accept pictures of another stored size; copies of the set are scaled differently.
     """
     parts = {part: listed[part] for part in request.entry.parts if part in listed}
     columns = {part: content.columns for part, content in parts.items()}
@@ -41,7 +46,7 @@ def read_listed(
     names = [name for content in parts.values() for name in content.names]
     _weigh(request, len(names))
     _, height, width = request.entry.stored_shape
-    stack = ImageStack(len(names), request.reading, (width, height))
+    stack = ImageStack(len(names), request.reading, None if any_size else (width, height))
     what = f"reading images from {shelf.place.name}"
     with request.reading.progress.task(what, len(names)) as task:
         for i, data in shelf.read(names):

@@ -41,6 +41,7 @@ class Column:
 class RawPart:
     """One part of a source.
 
+    pixels: uint8 [N, C, H, W]; the rows of a table are float32 [N, columns].
     names: what an error calls each image: its file, or its row.
     left_out: columns that cannot be attributes, each with the reason.
     """

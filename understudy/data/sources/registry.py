@@ -47,6 +47,8 @@ _READERS: Mapping[str, str] = {
     "eurosat": "understudy.data.sources.eurosat:read_eurosat",
     "celeba": "understudy.data.sources.celeba:read_celeba",
     "camelyon": "understudy.data.sources.camelyon:read_camelyon",
+    "adult": "understudy.data.sources.adult:read_adult",
+    "utkface": "understudy.data.sources.utkface:read_utkface",
 }
 
 

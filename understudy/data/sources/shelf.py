@@ -44,7 +44,8 @@ class Shelf(Protocol):
     """Where the raw files of one dataset lie.
 
     `read` gives the position and the bytes of each named file, in whatever order is
-    cheap, and refuses the whole if one is missing. `title` is what an error calls a file.
+    cheap, and refuses the whole if one is missing. `title` is what an error calls a file;
+    `names` are those of all files, for sets whose names follow from no list.
     """
 
     @property
@@ -53,6 +54,8 @@ class Shelf(Protocol):
     def read(self, names: Sequence[str]) -> Iterator[tuple[int, bytes]]: ...
 
     def title(self, name: str) -> str: ...
+
+    def names(self) -> list[str]: ...
 
 
 def open_shelf(
@@ -93,6 +96,9 @@ class FolderShelf:
     def title(self, name: str) -> str:
         return str(self.place / name)
 
+    def names(self) -> list[str]:
+        return sorted(path.name for path in self.place.iterdir() if path.is_file())
+
 
 @dataclass(frozen=True)
 class ZipShelf:
@@ -113,6 +119,10 @@ class ZipShelf:
 
     def title(self, name: str) -> str:
         return f"{self.place}: {name}"
+
+    def names(self) -> list[str]:
+        with _whole(self.place), zipfile.ZipFile(self.place) as file:
+            return [_plain(m.filename, self.roots) for m in file.infolist() if not m.is_dir()]
 
     def _bytes(self, file: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> bytes:
         if member.flag_bits & 1:
@@ -145,6 +155,10 @@ class TarShelf:
 
     def title(self, name: str) -> str:
         return f"{self.place}: {name}"
+
+    def names(self) -> list[str]:
+        with _whole(self.place), self._open() as file:
+            return [_plain(m.name, self.roots) for m in self._members(file) if m.isreg()]
 
     @contextmanager
     def _open(self) -> Iterator[tarfile.TarFile]:

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.data.samples import refused
+from understudy.encoders.file import read_encoder
+from understudy.encoders.training import Checkpoint
+from understudy.privacy.account_book import Book
+from understudy.privacy.ledger import read_ledger
+from understudy.run.config import RunConfig
+from understudy.run.encoder import EncoderRequest, init_encoder
+
+TINY = ("latent=2", "hidden=8", "epochs=1", "batch=200")
+
+
+def request(source="digits", epsilon=None, changes=TINY, kind="dense", **options):
+    config = {k: options.pop(k) for k in ("count", "unit", "size") if k in options}
+    return EncoderRequest(
+        RunConfig(source, kind, epsilon, changes=changes, device="cpu", **config), **options
+    )
+
+
+def made(tmp_path, asked, name="e", **options):
+    out = tmp_path / "out" / f"{name}.safetensors"
+    return init_encoder(
+        asked, out, run_folder=tmp_path / "runs" / name, home=tmp_path / "home", **options
+    )
+
+
+@pytest.fixture
+def photos(tmp_path):
+    rng = np.random.default_rng(0)
+    for name in ("cat", "dog"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for i in range(30):
+            pixels = rng.integers(0, 256, (16, 16), np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{i}.png")
+    return str(tmp_path / "photos")
+
+
+def test_public_data_costs_nothing_and_is_in_no_book(tmp_path):
+    found = made(tmp_path, request())
+    encoder = read_encoder(found.path, found.digest)
+    assert (encoder.provenance.claim, encoder.provenance.epsilon) == ("public", 0.0)
+    assert encoder.provenance.licence == "CC BY 4.0"
+    assert not (tmp_path / "home").exists()
+    assert encoder.schema.names == ("label",)
+
+
+def test_private_training_states_what_its_ledger_comes_to(tmp_path, photos):
+    asked = request(photos, 3.0, (*TINY[:3], "batch=20"))
+    found = made(tmp_path, asked)
+    provenance = read_encoder(found.path).provenance
+    assert provenance.claim == "central"
+    assert 0.99 * 3 <= provenance.epsilon <= 3
+    entries = read_ledger(tmp_path / "runs" / "e" / "ledger.jsonl")
+    assert (provenance.ledger, provenance.entries) == (entries[-1].hash, len(entries))
+    assert "photos" in provenance.trained_on
+    assert str(tmp_path) not in found.path.read_bytes().decode("latin1")
+    (entered,) = Book.open(photos, tmp_path / "home").runs()
+    assert entered.released
+
+
+def test_a_revealed_encoder_says_infinite_and_the_book_knows(tmp_path, photos):
+    found = made(tmp_path, request(photos, reveal="to see what it is worth"))
+    assert math.isinf(read_encoder(found.path).provenance.epsilon)
+    assert "infinite" in read_encoder(found.path).provenance.statement
+    (entered,) = Book.open(photos, tmp_path / "home").runs()
+    assert entered.is_empirical
+
+
+def test_an_owners_data_is_private_until_declared_public(tmp_path, photos):
+    with refused("photos", "--epsilon", "--public-data", "--reveal"):
+        made(tmp_path, request(photos))
+    assert not (tmp_path / "runs").exists()
+    found = made(tmp_path, request(photos, public=True))
+    assert "declared public" in read_encoder(found.path).provenance.trained_on
+
+
+def test_a_stopped_public_training_goes_on(tmp_path, monkeypatch):
+    whole = made(tmp_path, request(changes=(*TINY, "epochs=2")), "whole")
+    real, saved = Checkpoint.save, []
+
+    def stop_after_the_first(self, pair, epochs):
+        real(self, pair, epochs)
+        saved.append(epochs)
+        if len(saved) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Checkpoint, "save", stop_after_the_first)
+    with pytest.raises(KeyboardInterrupt):
+        made(tmp_path, request(changes=(*TINY, "epochs=2")), "cut")
+    again = made(tmp_path, request(changes=(*TINY, "epochs=2")), "cut", resume=True)
+    assert saved == [1, 2]
+    assert again.digest == whole.digest
+
+
+def test_a_finished_private_run_gives_the_same_file_again(tmp_path, photos):
+    asked = request(photos, 3.0, (*TINY[:3], "batch=20"))
+    first = made(tmp_path, asked)
+    first.path.unlink()
+    again = made(tmp_path, asked, resume=True)
+    assert again.digest == first.digest
+    with refused("--resume", "changes"):
+        made(tmp_path, request(photos, 3.0, TINY), resume=True)
+
+
+def test_what_cannot_be_is_refused_before_anything_is_written(tmp_path):
+    with refused("safetensors"):
+        init_encoder(request(), tmp_path / "encoder.pt", run_folder=tmp_path / "runs")
+    with refused("densnet", "densenet"):
+        request(kind="densnet")
+    with refused("--epsilon", "--reveal"):
+        request(epsilon=1.0, reveal="why not")
+    with refused("reason"):
+        request(reveal=" ")
+    with refused("--count"):
+        made(tmp_path, request(count=5))
+    with refused("multiples of 16"):
+        made(tmp_path, request(kind="densenet", changes=()))
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,90 @@
+"""`understudy filter init`: teach an encoder and publish its file (the owner's side)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from understudy.cli.bars import bars
+from understudy.cli.guard import guarded, print_json
+from understudy.cli.options import AsJson, Device, Home, Settings
+
+
+@guarded
+def command(
+    data: Annotated[str, typer.Argument(help="Catalog name, folder, Parquet file or hf:name.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="The file, NAME.safetensors.")],
+    kind: Annotated[str, typer.Option(help="dense or densenet.")] = "dense",
+    epsilon: Annotated[float | None, typer.Option(help="Learn privately at this budget.")] = None,
+    delta: Annotated[float, typer.Option(help="At most 1 over the number of people.")] = 1e-5,
+    public_data: Annotated[
+        bool, typer.Option("--public-data", help="You declare that DATA is public.")
+    ] = False,
+    reveal: Annotated[
+        str | None, typer.Option(help="Read private DATA freely, for this reason: no guarantee.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="The attribute that tells classes.")] = None,
+    unit: Annotated[str | None, typer.Option(help="The column naming the person.")] = None,
+    count: Annotated[int | None, typer.Option(help="Declared number of units.")] = None,
+    size: Annotated[int | None, typer.Option(help="Crop and resize images to this side.")] = None,
+    channels: Annotated[int | None, typer.Option(help="1 for grey, 3 for colour.")] = None,
+    set_: Settings = None,
+    seed: Annotated[int, typer.Option(help="For everything but noise and sampling.")] = 0,
+    device: Device = "auto",
+    dataset: Annotated[str | None, typer.Option(help="Your name for the data.")] = None,
+    runs: Annotated[Path, typer.Option(help="Where run folders lie (owner's).")] = Path("runs"),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a stopped run.")] = False,
+    as_json: AsJson = False,
+    home: Home = None,
+) -> None:
+    """Teach an encoder on DATA and write the one file that users need."""
+    from understudy.errors import UserError
+    from understudy.run.config import RunConfig
+    from understudy.run.encoder import EncoderRequest, init_encoder
+
+    config = RunConfig(
+        source=data,
+        method=kind,
+        epsilon=epsilon,
+        delta=delta,
+        label=label,
+        unit=unit,
+        size=size,
+        channels=channels,
+        count=count,
+        dataset=dataset,
+        changes=tuple(set_ or ()),
+        seed=seed,
+        device=device,
+    )
+    request = EncoderRequest(config, reveal, public_data)
+    try:
+        found = init_encoder(
+            request,
+            out,
+            run_folder=runs / out.stem,
+            resume=resume,
+            home=home,
+            progress=bars(as_json),
+        )
+    except KeyboardInterrupt as stop:
+        raise UserError("stopped by Ctrl-C; add --resume to go on with what is kept.") from stop
+    encoder = found.encoder
+    if as_json:
+        print_json(
+            {
+                "file": str(found.path),
+                "digest": found.digest,
+                "latent": encoder.latent,
+                "radius": encoder.radius,
+                "provenance": encoder.provenance.to_json(),
+            }
+        )
+        return
+    typer.echo(encoder.provenance.statement)
+    if encoder.provenance.licence:
+        typer.echo(f"licence   {encoder.provenance.licence}  (of the training data)")
+    typer.echo(f"encoder   {found.path}  ({encoder.latent} values, radius {encoder.radius:.4g})")
+    typer.echo(f"digest    {found.digest}")

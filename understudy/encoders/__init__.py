@@ -1,0 +1,1 @@
+"""Public encoders: what they compute, how they are taught, and the file that carries one."""

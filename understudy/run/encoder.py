@@ -1,0 +1,263 @@
+"""Publishing an encoder: from a source to the file that every user needs.
+
+Public data is read openly. Private records are met through the door: by DP-SGD, or by a
+reveal whose reason the ledger holds. Either is a run like any other, entered in the
+account book before the first record is used, and the published file counts as a release.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from understudy.data.catalog import catalog
+from understudy.data.dedup import deduplicate
+from understudy.data.load import Dataset, load
+from understudy.data.records import Records
+from understudy.encoders.encoder import FILE, Encoder
+from understudy.encoders.file import encoder_digest, read_encoder, write_encoder
+from understudy.encoders.provenance import CENTRAL, PUBLIC, REVEALED, Provenance
+from understudy.encoders.training import Checkpoint, settings_mark
+from understudy.errors import UserError, did_you_mean
+from understudy.methods.config import ResolvedConfig, config_to_json, resolve_config
+from understudy.methods.vae import DenseNetVAE, DenseVAE
+from understudy.privacy.ledger import read_ledger
+from understudy.progress import Progress, Silent
+from understudy.release.build import reckon
+from understudy.run.config import RunConfig, read_config
+from understudy.run.context import choose_device
+from understudy.run.fit import begin, check_same_facts, fit, noise_of
+from understudy.run.folder import RunFolder
+from understudy.run.preflight import check_places
+from understudy.run.prepare import (
+    Prepared,
+    declare,
+    delta_warning,
+    gather,
+    open_book,
+    require_own_book,
+)
+
+EncoderMethod = DenseVAE | DenseNetVAE
+METHODS: Mapping[str, type[DenseVAE] | type[DenseNetVAE]] = {
+    "dense": DenseVAE,
+    "densenet": DenseNetVAE,
+}
+
+
+@dataclass(frozen=True)
+class EncoderRequest:
+    """What `understudy filter init` was asked for.
+
+    run: the data, the budget, and settings; its `method` is the kind of encoder. epsilon
+        None means public data, or revealed records where `reveal` gives a reason.
+    public: the owner declares these records public. Catalog datasets that are public need
+        no such word.
+    """
+
+    run: RunConfig
+    reveal: str | None = None
+    public: bool = False
+
+    def __post_init__(self) -> None:
+        if self.run.method not in METHODS:
+            raise UserError(
+                f"no encoder of kind {self.run.method!r}; {did_you_mean(self.run.method, METHODS)}"
+            )
+        if self.reveal is not None and not self.reveal.strip():
+            raise UserError("--reveal needs a reason that every later claim can cite.")
+        asked = [self.run.epsilon is not None, self.reveal is not None, self.public]
+        if sum(asked) > 1:
+            raise UserError("choose one of --epsilon, --reveal and --public-data.")
+
+
+@dataclass(frozen=True)
+class PublishedEncoder:
+    """The encoder's file and what it says."""
+
+    path: Path
+    digest: str
+    encoder: Encoder
+
+
+def init_encoder(
+    request: EncoderRequest,
+    out: Path,
+    *,
+    run_folder: Path | None = None,
+    resume: bool = False,
+    home: Path | None = None,
+    progress: Progress | None = None,
+) -> PublishedEncoder:
+    """Teach an encoder and write its file, which may be handed on; the run folder may not.
+
+    Guarantee: for private records that of the plan, by DP-SGD, under adding or removing one
+    unit; the file holds weights that follow from released gradients, and declared facts.
+    A file from revealed records says that epsilon is infinite. One from public data used
+    no private record.
+    """
+    shown, path = progress or Silent(), run_folder or Path("runs") / out.name
+    if out.suffix != ".safetensors":
+        raise UserError(f"the encoder file must be called NAME.safetensors, not {out.name!r}.")
+    check_places(request.run, out, path, resume=resume)
+    choose_device(request.run.device)
+    if _is_public(request):
+        encoder = _learn_publicly(request, path, shown)
+        return PublishedEncoder(out, _write(out, encoder), encoder)
+    if request.run.epsilon is None and request.reveal is None:
+        raise UserError(
+            f"{request.run.source} counts as private; give --epsilon to learn from it by DP-SGD, "
+            "--public-data if it is public, or --reveal REASON for no guarantee."
+        )
+    return _learn_through_the_door(request, out, path, resume, home, shown)
+
+
+def _is_public(request: EncoderRequest) -> bool:
+    if request.run.epsilon is not None or request.reveal is not None:
+        return False
+    entry = catalog().get(request.run.source)
+    return request.public or (entry is not None and entry.public)
+
+
+def _learn_publicly(request: EncoderRequest, folder: Path, progress: Progress) -> Encoder:
+    config = request.run
+    if config.unit is not None or config.count is not None:
+        raise UserError("public records need no --unit or --count; leave them out.")
+    dataset = _load(config, progress)
+    method = METHODS[config.method]()
+    settings = _settings(method, request, dataset)
+    declared = "; declared public by whoever trained it" if request.public else ""
+    provenance = Provenance(
+        f"{dataset.provenance}{declared}",
+        PUBLIC,
+        0.0,
+        settings=_words(settings),
+        licence=dataset.licence,
+    )
+    records = deduplicate(_training_part(dataset)).records
+    # The whole config stands in the mark: going on with other options would mix two runs.
+    mark = settings_mark(config_to_json(settings.config), config.seed, dataset.provenance)
+    keep = Checkpoint(folder / "training.safetensors", mark)
+    device = choose_device(config.device)
+    encoder = method.learn_openly(
+        settings.config, records, provenance, config.seed, device, progress, keep
+    )
+    _say_clipped(encoder, records, progress)
+    return encoder
+
+
+def _learn_through_the_door(
+    request: EncoderRequest,
+    out: Path,
+    path: Path,
+    resume: bool,
+    home: Path | None,
+    progress: Progress,
+) -> PublishedEncoder:
+    config = request.run
+    folder = _resumed(path, config) if resume else None
+    if folder is not None:
+        require_own_book(config, folder, home)
+    prepared = _prepare(request, home, progress)
+    warning = delta_warning(prepared)
+    if warning:
+        progress.say(warning)
+    noise, book = noise_of(config), open_book(config, home)
+    if folder is None:
+        folder = begin(path, prepared, noise)
+    else:
+        check_same_facts(folder, prepared, noise)
+    with folder.timed("fit"):
+        fit(prepared, folder, book, noise, progress)
+    encoder = _cited(read_encoder(folder.synthesizer / FILE), folder, prepared)
+    # The book knows of the release before anybody else can.
+    book.mark_released(folder.read_plan()[0].ident, encoder_digest(encoder))
+    return PublishedEncoder(out, _write(out, encoder), encoder)
+
+
+def _prepare(request: EncoderRequest, home: Path | None, progress: Progress) -> Prepared:
+    config = request.run
+    material = gather(config, home, progress)
+    facts = declare(config, material)
+    method = METHODS[config.method](request.reveal, material.dataset.provenance)
+    settings = _settings(method, request, material.dataset)
+    method.spend(settings.config, facts)
+    return Prepared(config, method, settings, material, facts, config.count is None, "float")
+
+
+def _cited(encoder: Encoder, folder: RunFolder, prepared: Prepared) -> Encoder:
+    """The encoder with the figures that its ledger comes to, never less than the plan's."""
+    entries = read_ledger(folder.ledger)
+    found = reckon(entries)
+    epsilon = max(found.price.epsilon, found.plan.epsilon)
+    provenance = replace(
+        encoder.provenance,
+        claim=REVEALED if math.isinf(epsilon) else CENTRAL,
+        epsilon=epsilon,
+        accountant=found.price.accountant,
+        unit=prepared.config.unit,
+        ledger=entries[-1].hash,
+        entries=len(entries),
+        settings=_words(prepared.settings),
+        licence=prepared.material.dataset.licence,
+    )
+    # All attributes that the source declares: learning looked at none of them.
+    schema = replace(prepared.material.dataset.schema, label=None)
+    return replace(encoder, provenance=provenance, schema=schema)
+
+
+def _resumed(path: Path, config: RunConfig) -> RunFolder | None:
+    if not path.exists():
+        return None
+    differing = read_config(path).differing(config)
+    if differing:
+        raise UserError(
+            f"--resume must repeat the run's options; not the same: {', '.join(differing)}."
+        )
+    return RunFolder(path)
+
+
+def _load(config: RunConfig, progress: Progress) -> Dataset:
+    return load(
+        config.source,
+        label=config.label,
+        size=config.size,
+        channels=config.channels,
+        classes=config.classes or None,
+        progress=progress,
+    )
+
+
+def _training_part(dataset: Dataset) -> Records:
+    return dataset.part("train" if "train" in dataset.parts else "all")
+
+
+def _settings(method: EncoderMethod, request: EncoderRequest, dataset: Dataset) -> ResolvedConfig:
+    name = dataset.name if dataset.public else None
+    return resolve_config(method, name, request.run.epsilon, request.run.changes)
+
+
+def _words(settings: ResolvedConfig) -> str:
+    changed = f"; changed by hand: {', '.join(settings.changed)}" if settings.changed else ""
+    return f"preset {settings.preset} ({settings.tuned_on}){changed}"
+
+
+def _say_clipped(encoder: Encoder, records: Records, progress: Progress) -> None:
+    """On public data only: how often the declared radius is felt."""
+    some = encoder.encode(records.features[:2000])
+    norms = torch.linalg.vector_norm(some, dim=1)
+    share = float((norms > 0.9999 * encoder.radius).float().mean())
+    if share > 0.01:
+        progress.say(
+            f"{share:.0%} of the latents lie on the ball of radius {encoder.radius:.3g}; a larger "
+            "--set radius would change fewer of them (and cost a local mechanism more noise)."
+        )
+
+
+def _write(out: Path, encoder: Encoder) -> str:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    return write_encoder(out, encoder)

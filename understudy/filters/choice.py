@@ -121,3 +121,56 @@ def _conflict(name: str, hidden: Codes, kept: Codes) -> Conflict:
 
 def _entropy(shares: npt.NDArray[np.float64]) -> float:
     return -sum(float(p) * log(float(p)) for p in shares if p > 0)
+
+
+def best_achievable(
+    records: Records, choice: Choice, kept_accuracy: float = 1.0
+) -> dict[str, float]:
+    """For each hidden label, the lowest attack accuracy that *any* mechanism can reach.
+
+    Whatever is sent, if every kept label can be read from it with at least `kept_accuracy`, an
+    attacker who sees only these readings guesses the hidden label at least this well. A linear
+    programme over all channels from label combinations to readings; no filter need attain it.
+    """
+    from scipy.optimize import linprog
+
+    if not 0 <= kept_accuracy <= 1:
+        raise UserError(f"kept_accuracy must lie between 0 and 1, not {kept_accuracy!r}.")
+    found = {}
+    for name in choice.private:
+        problem = _channel_problem(records, name, choice.useful, kept_accuracy)
+        found[name] = float(linprog(**problem, bounds=(0, None)).fun)
+    return found
+
+
+def _channel_problem(
+    records: Records, hidden: str, useful: Sequence[str], floor: float
+) -> dict[str, npt.NDArray[np.float64]]:
+    """Variables: the mass that each label combination sends to each reading, then for each
+    reading the mass of the hidden class that is guessed from it."""
+    columns = [codes_of(records, name) for name in (hidden, *useful)]
+    cells, counts = np.unique(np.stack(columns, axis=1), axis=0, return_counts=True)
+    readings = np.unique(cells[:, 1:], axis=0)
+    many, classes = len(readings), int(cells[:, 0].max()) + 1
+    sent = len(cells) * many
+    at_most = []
+    for reading in range(many):  # a guess is worth at least the mass of every class
+        for code in range(classes):
+            line = np.zeros((len(cells), many))
+            line[cells[:, 0] == code, reading] = 1.0
+            guess = np.zeros(many)
+            guess[reading] = -1.0
+            at_most.append(np.concatenate((line.reshape(-1), guess)))
+    for label in range(len(useful)):
+        right = cells[:, 1 + label][:, None] == readings[None, :, label]
+        at_most.append(np.concatenate((-right.astype(np.float64).reshape(-1), np.zeros(many))))
+    exactly = np.zeros((len(cells), sent + many))
+    for cell in range(len(cells)):
+        exactly[cell, cell * many : (cell + 1) * many] = 1.0
+    return {
+        "c": np.concatenate((np.zeros(sent), np.ones(many))),
+        "A_ub": np.stack(at_most),
+        "b_ub": np.concatenate((np.zeros(many * classes), np.full(len(useful), -floor))),
+        "A_eq": exactly,
+        "b_eq": counts / counts.sum(),
+    }

@@ -35,7 +35,7 @@ from understudy.progress import Progress, Silent
 
 _FALL = 0.95
 _WHILE_TRAINING = 1e-3
-_ROUNDINGS = 50
+_ROUNDINGS = 16
 _LEAST_SHRINK = 1e-6
 """How far the filter's learning rate falls; how exactly budgets are met on the way; and how a
 filter is rounded to half precision without leaving its budget."""
@@ -50,13 +50,16 @@ class GameConfig:
     utility_weight: float = setting(
         1.0, "beta: the weight of the kept labels against the hidden ones", low=0.0
     )
-    recovery_weight: float = setting(
-        0.25, "the weight of what else a latent holds (see `_residuals`)", low=0.0
+    recovery_weight: float | None = setting(
+        None,
+        "the weight of what else a latent holds besides the labels; none: 1 where no label is "
+        "kept, else 0",
+        low=0.0,
     )
-    steps: int = setting(600, "steps of the filter", low=1)
+    steps: int = setting(450, "steps of the filter", low=1)
     head_steps: int = setting(2, "steps of the heads before each step of the filter", low=1)
     batch: int = setting(512, "records a step", low=2)
-    head_width: int = setting(64, "units of each hidden layer of the heads", low=1)
+    head_width: int = setting(48, "units of each hidden layer of the heads", low=1)
     head_layers: int = setting(2, "hidden layers of the heads", low=1, high=8)
     filter_rate: float = setting(0.02, "Adam's learning rate of the filter, falling", low=0.0)
     head_rate: float = setting(0.01, "Adam's learning rate of the heads", low=0.0)
@@ -162,6 +165,8 @@ class _Game:
         shape = FilterShape(latents.shape[1], tuple(private), config.kind, config.hidden)
         self.model = built(shape.build, seed, "filter")
         self.heads = built(lambda: _Heads(shape.latent, private, useful, config), seed, "heads")
+        weight = config.recovery_weight
+        self.recovery = (0.0 if useful else 1.0) if weight is None else weight
         self.entropies = [_entropy(self.all.hidden[:, i]) for i in range(len(private))]
         self.random = stream(seed, "batches and noise")
         combinations, counts = torch.unique(self.all.hidden, dim=0, return_counts=True)
@@ -181,7 +186,7 @@ class _Game:
                 sent = self._sent(batch)
             hidden, kept = self.heads.losses(sent, batch)
             loss = torch.stack(hidden).sum() + kept
-            if self.config.recovery_weight:
+            if self.recovery:
                 loss = loss + self.heads.unrecovered(sent, batch)
             _descend(self._head_adam, loss)
         for group in self._filter_adam.param_groups:
@@ -192,18 +197,21 @@ class _Game:
 
     def finished(self) -> TrainedFilter:
         """The filter with half-precision values, within its budget on all records."""
-        scale = 1.0
-        for _ in range(_ROUNDINGS):
-            change = perturbation_of(self.model, self.all.z, self.all.hidden, self.variances)
-            measured = self.distortion.measure(change)
-            if measured <= self.distortion.budget and scale < 1.0:
+        for attempt in range(_ROUNDINGS):
+            change = self._change_of_all()
+            # Less each time: a change below half precision's steps would be rounded away.
+            scale = self.distortion.largest_scale(change) * (1 - _LEAST_SHRINK * 2**attempt)
+            self.model.shrink(scale)
+            round_to_half(self.model)
+            measured = self.distortion.measure(self._change_of_all())
+            if measured <= self.distortion.budget:
                 return TrainedFilter(
                     self.model.eval(), self.choice, self.distortion, self.variances, measured
                 )
-            scale = min(self.distortion.largest_scale(change), 1 - _LEAST_SHRINK)
-            self.model.shrink(scale)
-            round_to_half(self.model)
         raise ArithmeticError("the filter could not be brought within its budget")
+
+    def _change_of_all(self) -> Perturbation:
+        return perturbation_of(self.model, self.all.z, self.all.hidden, self.variances)
 
     def _filter_loss(self, batch: _Batch) -> torch.Tensor:
         """What the adversary still reads, never rewarded below nothing, and what is lost.
@@ -215,8 +223,8 @@ class _Game:
         hidden, kept = self.heads.losses(sent, batch)
         read = [F.relu(h - loss) for h, loss in zip(self.entropies, hidden, strict=True)]
         loss = torch.stack(read).sum() + self.config.utility_weight * kept
-        if self.config.recovery_weight:
-            loss = loss + self.config.recovery_weight * self.heads.unrecovered(sent, batch)
+        if self.recovery:
+            loss = loss + self.recovery * self.heads.unrecovered(sent, batch)
         return loss
 
     def _sent(self, batch: _Batch) -> torch.Tensor:

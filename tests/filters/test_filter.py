@@ -20,6 +20,7 @@ from understudy.filters.distortion import Distortion
 from understudy.filters.filter import Filter, fit_filter
 from understudy.filters.filter_file import load_filter, save_filter
 from understudy.filters.game import GameConfig
+from understudy.filters.model import FilterGraph
 from understudy.privacy.noise import NoiseSource
 
 TINY = GameConfig(steps=3, batch=64, head_steps=1, head_width=8, head_layers=1)
@@ -49,6 +50,15 @@ def test_it_is_the_papers_map(fitted: Filter) -> None:
     onehot = np.eye(2, dtype=np.float32)[RECORDS.attributes["hide"]]
     expected = RECORDS.features + np.c_[noise, onehot] @ matrix.T
     assert np.allclose(out, expected, atol=1e-5)
+
+
+def test_the_graph_is_the_same_map_with_noise_as_an_input(fitted: Filter) -> None:
+    graph = FilterGraph(fitted.model)
+    assert (graph.noise_size, graph.label_size) == (6, 2)
+    noise = NoiseSource.insecure(5).normal(RECORDS.features.shape)
+    onehot = torch.eye(2)[torch.from_numpy(RECORDS.attributes["hide"])]
+    made = graph(torch.from_numpy(RECORDS.features), noise, onehot).detach().numpy()
+    assert np.allclose(made, fitted.filtered(RECORDS, NoiseSource.insecure(5)), atol=1e-6)
 
 
 def test_noise_is_fresh_each_time(fitted: Filter) -> None:

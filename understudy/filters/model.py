@@ -55,7 +55,10 @@ class LatentFilter(nn.Module):
 
     def shift(self, z: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
         """The displacement of each latent's mean; `codes` are the private labels, `[N, labels]`."""
-        onehot = one_hot(codes, self.shape.classes)
+        return self.shift_of(z, one_hot(codes, self.shape.classes))
+
+    def shift_of(self, z: torch.Tensor, onehot: torch.Tensor) -> torch.Tensor:
+        """The same from labels that are one-hot already."""
         moved: torch.Tensor = onehot @ self.labels.T
         if self.shape.kind == "network":
             hidden = F.elu(F.linear(torch.cat((z, onehot), dim=1), self.inner, self.bias))
@@ -72,6 +75,31 @@ class LatentFilter(nn.Module):
         self.labels.mul_(scale)
         if self.shape.kind == "network":
             self.outer.mul_(scale)
+
+
+class FilterGraph(nn.Module):
+    """The filter as a fixed graph of latents, noise and one-hot labels, for export.
+
+    Guarantee: none. It draws no noise; whoever runs it must feed fresh normal values, and a
+    filter whose noise is known hides less.
+    """
+
+    def __init__(self, model: LatentFilter) -> None:
+        super().__init__()
+        self.model = model
+
+    @property
+    def noise_size(self) -> int:
+        return self.model.shape.latent
+
+    @property
+    def label_size(self) -> int:
+        return sum(self.model.shape.classes)
+
+    def forward(
+        self, latents: torch.Tensor, noise: torch.Tensor, labels: torch.Tensor
+    ) -> torch.Tensor:
+        return latents + self.model.shift_of(latents, labels) + noise @ self.model.noise.T
 
 
 def one_hot(codes: torch.Tensor, classes: Sequence[int]) -> torch.Tensor:

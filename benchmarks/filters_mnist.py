@@ -66,26 +66,23 @@ class Task:
     """One choice with its settings; `unlisted` is read and in no loss."""
 
     choice: Choice
-    distortion: Distortion
-    configs: Mapping[str, GameConfig]
+    forms: Mapping[str, tuple[GameConfig, Distortion]]
     unlisted: tuple[str, ...] = ()
 
 
 CASES = {
     "case-1": Task(
         Choice(("digit",), ("circle",)),
-        Distortion("kl", 3.0),
         {
-            "linear": GameConfig(utility_weight=3.0),
-            "network": replace(NETWORK, utility_weight=2.0),
+            "linear": (GameConfig(utility_weight=3.0), Distortion("kl", 3.0)),
+            "network": (replace(NETWORK, utility_weight=2.0), Distortion("kl", 3.0)),
         },
     ),
     "case-2": Task(
         Choice(("at-least-5",), ("odd",)),
-        Distortion("kl", 3.0),
         {
-            "linear": GameConfig(utility_weight=1.25),
-            "network": replace(NETWORK, recovery_weight=0.6),
+            "linear": (GameConfig(utility_weight=1.25), Distortion("kl", 3.0)),
+            "network": (replace(NETWORK, recovery_weight=0.6), Distortion("kl", 1.5)),
         },
         ("circle",),
     ),
@@ -213,8 +210,8 @@ def one_case(encoder: Encoder, raw: View, task: Task, seed: int) -> dict[str, An
     readers, noise = readers_of(seed), NoiseSource()
     own = raw.learned.select(np.random.default_rng(seed).permutation(len(raw.learned))[:TRAINED_ON])
     found: dict[str, Any] = {}
-    for form, config in task.configs.items():
-        fitted = fit_filter(own, task.choice, task.distortion, encoder, config, seed=seed)
+    for form, (config, limit) in task.forms.items():
+        fitted = fit_filter(own, task.choice, limit, encoder, config, seed=seed)
         sent = filtered(fitted, raw, noise)
         hidden, kept = task.choice.private[0], task.choice.useful[0]
         images = [view.decoded(encoder.decode_images) for view in (thinned(sent), thinned(raw))]
@@ -253,7 +250,8 @@ def sweep(encoder: Encoder, raw: View, seed: int) -> list[dict[str, Any]]:
     rows = []
     for budget in BUDGETS:
         limit = Distortion("kl", budget)
-        fitted = fit_filter(own, task.choice, limit, encoder, task.configs["linear"], seed=seed)
+        config, _ = task.forms["linear"]
+        fitted = fit_filter(own, task.choice, limit, encoder, config, seed=seed)
         deviation = noise_within(limit, variances)
         plain = raw.with_features(
             *(with_noise(r.features, deviation, noise) for r in (raw.learned, raw.asked))

@@ -12,7 +12,7 @@ from understudy.evaluate.attackers.attributes import Answers
 from understudy.evaluate.information import entropy, information_bound, information_estimate
 
 RNG = np.random.default_rng(0)
-CODES = RNG.integers(0, 2, 4000)
+CODES = RNG.integers(0, 2, 2000)
 
 
 def test_the_entropy_of_a_fair_label() -> None:
@@ -23,7 +23,7 @@ def test_the_entropy_of_a_fair_label() -> None:
 def test_a_perfect_reader_shows_the_whole_entropy_and_a_blind_one_nothing() -> None:
     perfect = information_bound(Answers(np.eye(2)[CODES], CODES))
     assert perfect.value == pytest.approx(math.log(2), abs=1e-3)
-    blind = information_bound(Answers(np.full((4000, 2), 0.5), CODES))
+    blind = information_bound(Answers(np.full((2000, 2), 0.5), CODES))
     assert blind.value == pytest.approx(0.0, abs=1e-3)
     wrong = information_bound(Answers(np.eye(2)[1 - CODES], CODES))
     assert wrong.value < -5, "confident mistakes are no information"
@@ -31,12 +31,12 @@ def test_a_perfect_reader_shows_the_whole_entropy_and_a_blind_one_nothing() -> N
 
 def test_the_bound_is_below_the_truth_of_a_known_channel() -> None:
     """A symmetric channel with 10% errors: information log 2 - H(0.1), found by its own reader."""
-    said = np.where(RNG.random(4000) < 0.1, 1 - CODES, CODES)
+    said = np.where(RNG.random(2000) < 0.1, 1 - CODES, CODES)
     scores = np.where(np.eye(2)[said] == 1, 0.9, 0.1)
     truth = math.log(2) + 0.9 * math.log(0.9) + 0.1 * math.log(0.1)
     found = information_bound(Answers(scores, CODES))
     assert found.low < truth < found.high
-    assert information_bound(Answers(np.full((4000, 2), 0.5), CODES)).high < truth
+    assert information_bound(Answers(np.full((2000, 2), 0.5), CODES)).high < truth
 
 
 def told_by_two_gaussians(distance: float) -> float:
@@ -51,7 +51,7 @@ def told_by_two_gaussians(distance: float) -> float:
 @pytest.mark.parametrize("distance", [0.0, 1.0, 8.0])
 def test_the_estimate_finds_what_two_gaussians_tell(distance: float) -> None:
     truth = told_by_two_gaussians(distance)
-    points = RNG.normal(size=(4000, 2))
+    points = RNG.normal(size=(2000, 2))
     points[:, 0] += distance * CODES
     found = information_estimate(points, CODES)
     assert found.value == pytest.approx(truth, abs=0.04)

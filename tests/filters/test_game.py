@@ -14,7 +14,7 @@ from understudy.errors import UserError
 from understudy.filters.choice import Choice
 from understudy.filters.distortion import DIVERGENCES, Distortion
 from understudy.filters.filter import Filter, fit_filter
-from understudy.filters.game import GameConfig, train_filter
+from understudy.filters.game import GameConfig, _Game, train_filter
 from understudy.filters.model import perturbation_of
 from understudy.privacy.noise import NoiseSource
 
@@ -39,10 +39,17 @@ def test_it_hides_one_label_and_keeps_the_others() -> None:
 
 def test_an_adversary_that_is_misled_earns_nothing() -> None:
     """Labels swapped, not hidden, would be read by a fresh attacker just as well."""
-    learned, asked = mixture(3000), mixture(3000, seed=1)
-    fitted = fit_filter(learned, CHOICE, Distortion("l2", 1000.0), FakeEncoder(radius=1e6), QUICK)
-    filtered = sent(fitted, learned), sent(fitted, asked)
-    assert linear_accuracy(*filtered, "hide") < 0.7
+    config = replace(QUICK, utility_weight=0.0)
+    game = _Game(mixture(400), CHOICE, Distortion(), config, None, 0)
+    wrong = game.all.part(torch.nonzero(game.all.hidden[:, 0] == 1)[:, 0])
+    reader = torch.nn.Linear(6, 2)
+    torch.nn.init.zeros_(reader.weight)
+    for lean, most in ((20.0, 0.0), (-20.0, 1.0)):
+        reader.bias.data = torch.tensor([lean, -lean])
+        game.heads.adversaries[0] = reader
+        loss = float(game._filter_loss(wrong).detach())
+        assert 0.0 <= loss <= most, "a misled adversary is rewarded"
+    assert loss > 0.6
 
 
 @pytest.mark.parametrize("kind", ["linear", "network"])

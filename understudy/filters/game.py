@@ -56,7 +56,7 @@ class GameConfig:
         "kept, else 0",
         low=0.0,
     )
-    steps: int = setting(450, "steps of the filter", low=1)
+    steps: int = setting(350, "steps of the filter", low=1)
     head_steps: int = setting(2, "steps of the heads before each step of the filter", low=1)
     batch: int = setting(512, "records a step", low=2)
     head_width: int = setting(48, "units of each hidden layer of the heads", low=1)

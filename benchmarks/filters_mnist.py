@@ -245,7 +245,7 @@ def sweep(encoder: Encoder, raw: View, seed: int) -> list[dict[str, Any]]:
     """
     readers, noise, task = readers_of(seed), NoiseSource(), CASES["case-2"]
     roles = roles_of(task.choice, task.unlisted)
-    own = raw.learned.select(np.arange(TRAINED_ON))
+    own = raw.learned.select(np.arange(min(TRAINED_ON, len(raw.learned))))
     variances = np.asarray(own.features, np.float64).var(axis=0)
     rows = []
     for budget in BUDGETS:

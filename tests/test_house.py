@@ -22,6 +22,7 @@ ROOMS = (
     ("report",),
     ("audit", "release"),
     ("evaluate",),
+    ("filters",),
     ("methods",),
     ("encoders",),
     ("privacy", "nets"),

@@ -15,6 +15,7 @@ from torch import nn
 
 from understudy.errors import UserError, did_you_mean
 from understudy.nets.classifiers_papers import (
+    elu_mlp,
     lenet5,
     mlp_100,
     three_convolutions,
@@ -103,6 +104,8 @@ CLASSIFIERS: Mapping[str, Builder] = MappingProxyType(
         "wrn-28-10": wide_resnet(28, 10, dropout=0.3),
         "resnext-28-8-10": resnext(28, groups=8, widen=10),
         "lenet-5": lenet5,
+        "mlp-15": elu_mlp(15),
+        "mlp-60": elu_mlp(60),
         "mlp-100": mlp_100,
         "cnn-dp-sinkhorn": three_convolutions("cnn-dp-sinkhorn", whole_channels=True),
         "cnn-dpdm": three_convolutions("cnn-dpdm", whole_channels=False),

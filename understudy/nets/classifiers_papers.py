@@ -32,6 +32,17 @@ def lenet5(shape: Shape, classes: int) -> nn.Module:
     )
 
 
+def elu_mlp(width: int) -> Builder:
+    """One hidden layer with ELU: how the generative filter's paper reads latents."""
+
+    def build(shape: Shape, classes: int) -> nn.Module:
+        return nn.Sequential(
+            nn.Flatten(), nn.Linear(prod(shape), width), nn.ELU(), nn.Linear(width, classes)
+        )
+
+    return build
+
+
 def mlp_100(shape: Shape, classes: int) -> nn.Module:
     """One hidden layer of 100 with ReLU: DP-Sinkhorn, DPDM, and scikit-learn's default."""
     return nn.Sequential(

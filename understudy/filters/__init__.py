@@ -1,0 +1,1 @@
+"""Latent filters: what a user's device does to a record's code before it leaves."""

@@ -214,6 +214,7 @@ def the_book_knows_before_the_first_record_is_read(folder: Path) -> bool:
         method=Reading(),
         material=SimpleNamespace(parts={"train": records(5)}),
         facts=SimpleNamespace(counts={"train": 5}),
+        public=None,
     )
     fit(prepared, run, book, NoiseSource(), Silent())  # type: ignore[arg-type]
     return bool(known) and all(known)

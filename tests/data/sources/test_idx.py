@@ -41,7 +41,7 @@ def test_round_trip(tmp_path, zipped):
 @pytest.mark.parametrize(
     ("name", "data", "words"),
     [
-        ("a.gz", gzip.compress(idx(IMAGES))[:-30], ("truncated or damaged",)),
+        ("a.gz", gzip.compress(idx(IMAGES), mtime=0)[:-30], ("truncated or damaged",)),
         ("a.gz", idx(IMAGES), ("truncated or damaged",)),
         ("a", idx(IMAGES)[:-1], ("fewer bytes than the 72",)),
         ("a", idx(IMAGES) + b"\0", ("more bytes than the 72",)),

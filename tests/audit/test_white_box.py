@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,12 @@ from understudy.audit import run_audit as run_audit_module
 from understudy.audit.canaries import Planting, blank_records, plant
 from understudy.audit.estimate import AuditPlan
 from understudy.audit.observer import Observer, Release, log_ratio
-from understudy.audit.rehearsal import DECLARED, made_up_facts, made_up_records
+from understudy.audit.rehearsal import (
+    DECLARED,
+    made_up_facts,
+    made_up_public,
+    made_up_records,
+)
 from understudy.audit.run_audit import AuditResult, Subject, Surroundings, run_audit
 from understudy.audit.white_box import AuditDoor, AuditedRecords
 from understudy.errors import PrivacyError, UserError
@@ -69,7 +75,7 @@ def audited(
     if people is not None:
         names = np.array([f"person {i % people}" for i in range(DECLARED)])
         parts = {part: replace(records, units=names) for part, records in parts.items()}
-    subject = Subject(method, config, parts, facts.counts)
+    subject = Subject(method, config, parts, facts.counts, made_up_public(method))
     with journal(folder, plan) as opened:
         where = Surroundings(
             opened, CPU, Silent(), b"key" * 11, lambda door: RunContext(door, Silent(), CPU, 0)
@@ -137,8 +143,8 @@ def test_a_clip_of_training_that_does_not_hold_is_heard(
 
 
 class _TwentyTimesTheClip(clipping.ClippedSum):
-    def __init__(self, clip: float, width: int, device: torch.device, single: bool) -> None:
-        super().__init__(20 * clip, width, device, single)
+    def __init__(self, clip: float, *rest: Any) -> None:
+        super().__init__(20 * clip, *rest)
 
 
 @pytest.mark.parametrize("noise", ["exact", "float"])

@@ -150,7 +150,7 @@ def fit_away(
     job, run = FitJob.read(folder), RunFolder(folder / "run")
     if not run.path.exists():
         create_run_folder(run.path, lambda new: new.write_plan(job.plan, job.run))
-    provenance = _provenance(job)
+    provenance = provenance_of(job)
     if "fit" in phases and team.number(int(not (run.path / "fit.json").exists())):
         progress.say("fit" if team.alone else f"fit, by {team.size} processes")
         fitting = fitting_of(job, job_path, device)
@@ -280,7 +280,7 @@ def _alarm(seconds: float | None) -> Iterator[None]:
         timer.cancel()
 
 
-def _provenance(job: FitJob) -> Provenance:
+def provenance_of(job: FitJob) -> Provenance:
     """Of this machine. A copy whose files are those that were packed is that commit, whatever a
     repository around it says."""
     here = Provenance.read()

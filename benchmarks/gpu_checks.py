@@ -42,6 +42,7 @@ CLIP = 1e-3
 
 PROMISED = {"clip_excess": 1e-6, "bfloat16": 5e-2, "float32": 1e-3}
 FILE = "gpu_checks.json"
+EVIDENCE = Path(__file__).resolve().parent / "evidence"
 
 
 def main() -> None:
@@ -164,8 +165,6 @@ def _errors(engine: GradientEngine, draws: dict[str, Any], many: int) -> list[fl
 
 
 def _evidence(folder: Path, store: Path | None) -> None:
-    from measure import EVIDENCE
-
     from understudy.bench.evidence import write_measurement
 
     found = json.loads((folder / FILE).read_text())

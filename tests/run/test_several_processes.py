@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests import drawing
 from tests.bench.rig import cell
 from tests.privacy.rig import kinds
 from tests.privacy.team_target import PLANNED
@@ -22,7 +24,7 @@ from tests.run.team_method import (
     odd_one_out,
     weights,
 )
-from tests.workplace import Workplace
+from tests.workplace import SMALL_GAN, Workplace
 from understudy.bench import away
 from understudy.bench.collecting import collect
 from understudy.bench.packing import pack
@@ -119,3 +121,22 @@ def test_a_packed_job_is_fitted_by_two_processes(workplace: Workplace) -> None:
     words += ["--device", "cpu", "--result", str(workplace / "result.tar")]
     assert run_processes(2, away.main, words) == [away.OK] * 2
     assert [m.done for m in collect(workplace / "result.tar", workspace, workplace.home)] == [True]
+
+
+def test_a_release_is_made_by_two_processes(workplace: Workplace) -> None:
+    """The first has the book, the run folder and the words; the second leaves nothing."""
+    drawing.class_folder(workplace / "photos", count=40)
+    small = (*SMALL_GAN, "--set", "steps=4", "--device", "cpu")
+    words = ("synthesize", "photos", *small, "--epsilon", "1", "-o", "out")
+    assert run_processes(2, _in_process, workplace, words) == [0, 0]
+    assert workplace.run("verify", "out").succeeded()
+    assert len(workplace.book("enter")) == 1
+    said = [(workplace / f"said-{rank}").read_text() for rank in range(2)]
+    assert "release   out" in said[0]
+    assert said[1] == ""
+
+
+def _in_process(place: Workplace, words: tuple[str, ...]) -> int:
+    told = place.run(*words)
+    (place / f"said-{os.environ['RANK']}").write_text(told.out)
+    return told.code

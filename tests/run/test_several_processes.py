@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests import drawing
-from tests.bench.rig import cell
+from tests.bench.rig import GAN, cell
 from tests.privacy.rig import kinds
 from tests.privacy.team_target import PLANNED
 from tests.privacy.teams import run_processes
@@ -114,7 +114,7 @@ def test_every_process_has_the_same_handle() -> None:
 
 
 def test_a_packed_job_is_fitted_by_two_processes(workplace: Workplace) -> None:
-    mine = cell(workplace, "dp-gan")
+    mine = cell(workplace, "dp-gan", settings=(*GAN, "steps=6"))
     workspace = Workspace(workplace / "bench")
     pack([mine], workspace, workplace / "job", workplace.home, Silent())
     words = [str(workplace / "job"), "--phases", "fit,sample"]

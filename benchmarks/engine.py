@@ -98,7 +98,7 @@ def _measure(asked: argparse.Namespace) -> dict[str, Any]:
     device = torch.device(asked.device)
     network.to(device)
     images = asked.passes // asked.draws
-    records = _records(images, spec.channels, spec.image_size)
+    records = made_up_records(images, spec.channels, spec.image_size)
     steps = {"dp": _dp_step, "plain": _plain_step}
     start = time.perf_counter()
     step, engine = steps[asked.step](network, records, asked, device)
@@ -129,7 +129,7 @@ def _measure(asked: argparse.Namespace) -> dict[str, Any]:
     return {k: v for k, v in found.items() if k not in ("provenance", "spec")}
 
 
-def _records(count: int, channels: int, size: int) -> Records:
+def made_up_records(count: int, channels: int, size: int) -> Records:
     chance = np.random.default_rng(0)
     features = chance.integers(0, 256, (count, channels, size, size), dtype=np.uint8)
     schema = Schema((Attribute("label", tuple(str(n) for n in range(10))),), label="label")

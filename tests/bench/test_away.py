@@ -242,7 +242,7 @@ def test_packing_that_was_cut_short_goes_on(
         raise OSError(28, "no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr("understudy.bench.packing._write_job_folder", full)
+        patch.setattr("understudy.bench.packing.write_job_folder", full)
         with pytest.raises(OSError, match="no space"):
             packed(workplace, mine)
     assert states(workplace, mine) == [State.AWAY]
@@ -309,6 +309,6 @@ def test_the_same_files_are_the_packed_commit_and_other_files_are_not(
     job = replace(FitJob.read(folder), commit="f" * 40, dirty=False)
     elsewhere = Provenance("e" * 40, True, {}, {})
     monkeypatch.setattr(away.Provenance, "read", staticmethod(lambda: elsewhere))
-    found = away._provenance(job)
+    found = away.provenance_of(job)
     assert (found.commit, found.dirty) == ("f" * 40, False)
-    assert away._provenance(replace(job, package="another")) == elsewhere
+    assert away.provenance_of(replace(job, package="another")) == elsewhere

@@ -17,11 +17,12 @@ import torch
 
 from tests.privacy.rig import classify, mlp, open_door, records
 from understudy.data.records import Records
-from understudy.privacy.distributed import FollowingSession, LeadingSession, Team
+from understudy.privacy.distributed import FollowingSession, LeadingSession
 from understudy.privacy.mechanisms import DPSGD
 from understudy.privacy.noise import NoiseSource
 from understudy.privacy.speed import Speed
 from understudy.privacy.state import State
+from understudy.privacy.team import Team
 
 UNITS, STEPS = 23, 2
 PLANNED = DPSGD("sgd", steps=STEPS, rate=0.5, clip=0.3, sigma=1.0)
@@ -57,8 +58,7 @@ def session_of(data: Records, team: Team, folder: Path) -> LeadingSession | Foll
     if team.leads:
         door = open_door(folder / "run", PLANNED, noise=Written(team))
         return LeadingSession(door, PLANNED, FAST, data, UNITS, team)
-    cpu = torch.device("cpu")
-    return FollowingSession(PLANNED, FAST, data, UNITS, team, cpu, Written(team))
+    return FollowingSession(PLANNED, FAST, data, UNITS, team, Written(team))
 
 
 def main(folder: Path) -> None:

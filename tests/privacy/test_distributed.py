@@ -2,47 +2,26 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import socket
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from tests.privacy import team_target
 from tests.privacy.rig import kinds, records
+from tests.privacy.teams import run_processes
 from understudy.errors import UserError
-from understudy.privacy.distributed import FollowingSession, Team
+from understudy.privacy.distributed import FollowingSession
+from understudy.privacy.team import Team
 
 PEOPLE = ["ann"] * 5 + ["bob"] + ["cy"] * 4 + ["di"] * 2 + ["ed"]
 
 
 def run_team(folder: Path, size: int) -> list[dict[str, np.ndarray]]:
-    """The weights that each process of a team ends with. Forked: importing torch anew takes
-    longer than the steps."""
+    """The weights that each process of a team ends with."""
     folder.mkdir()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    fork = multiprocessing.get_context("fork")
-    everyone = [
-        fork.Process(target=_member, args=(folder, rank, size, port)) for rank in range(size)
-    ]
-    for process in everyone:
-        process.start()
-    for process in everyone:
-        process.join(timeout=60)
-    assert [process.exitcode for process in everyone] == [0] * size
+    assert run_processes(size, team_target.main, folder) == [0] * size
     return [dict(np.load(folder / f"rank-{rank}.npz")) for rank in range(size)]
-
-
-def _member(folder: Path, rank: int, size: int, port: int) -> None:
-    os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK=str(rank))
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    team_target.main(folder)
-    torch.distributed.destroy_process_group()
 
 
 def test_two_processes_take_the_steps_of_one(
@@ -76,6 +55,4 @@ def test_every_unit_is_whole_with_one_process(size: int, people: list[str] | Non
 
 def test_the_first_process_cannot_follow() -> None:
     with pytest.raises(UserError, match="leads"):
-        FollowingSession(
-            team_target.PLANNED, team_target.FAST, records(3), 3, Team(), torch.device("cpu")
-        )
+        FollowingSession(team_target.PLANNED, team_target.FAST, records(3), 3, Team())

@@ -68,9 +68,14 @@ class Observer(Tape):
         return True
 
     def voices(self, present: Rows, width: int, release: Release) -> Blocks:
-        """The vectors of the canaries that are present, to be clipped like anybody's."""
-        places = self._places_in(release.name, width)[torch.from_numpy(present)]
-        return Blocks(torch.full((len(present), 1), LOUDNESS * release.clip), places, width)
+        """The vectors of the canaries that are present, to be clipped like anybody's.
+
+        They lie where the sum is that `expect` was told of last.
+        """
+        device = self._expected[1].device if self._expected is not None else torch.device("cpu")
+        places = self._places_in(release.name, width)[torch.from_numpy(present)].to(device)
+        loud = torch.full((len(present), 1), LOUDNESS * release.clip, device=device)
+        return Blocks(loud, places, width)
 
     def through(self, output: torch.Tensor) -> torch.Tensor:
         """Take the evidence out of an output on its way; the method gets it unchanged."""

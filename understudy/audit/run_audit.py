@@ -124,11 +124,27 @@ def run_audit(
     The journal must say that the run is audited, and the caller has entered it in the
     account book.
     """
+    correct = right_guesses(subject, plan, audit, where, noise_factor=noise_factor)
+    with where.progress.task("bounding epsilon", None):
+        return judge(audit, family_of(plan), plan.epsilon, correct)
+
+
+def right_guesses(
+    subject: Subject,
+    plan: Plan,
+    audit: AuditPlan,
+    where: Surroundings,
+    *,
+    noise_factor: float = 1.0,
+) -> int:
+    """The part of `run_audit` that meets records: how many guesses about coins were right.
+
+    Needs torch and numpy alone; `judge` can follow on another machine. What `run_audit` asks
+    of the journal and the account book is asked here too.
+    """
     coins = toss(audit.canaries)
     guess = _white_box if audit.view == "white-box" else _black_box
-    guesses = guess(subject, plan, audit, where, coins, noise_factor)
-    with where.progress.task("bounding epsilon", None):
-        return judge(audit, family_of(plan), plan.epsilon, guesses.correct(coins))
+    return guess(subject, plan, audit, where, coins, noise_factor).correct(coins)
 
 
 def judge(audit: AuditPlan, family: Family, claim: float, correct: int) -> AuditResult:

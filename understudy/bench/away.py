@@ -2,6 +2,9 @@
 
     python -m understudy.bench.away JOB [--device cuda] [--phases fit,sample,classify]
         [--result FILE]
+    torchrun --nproc-per-node 2 -m understudy.bench.away JOB --device cuda
+
+The second fits each job by several processes, one a GPU; the first of them does the rest.
 
 Works in `JOB/cells/NAME/run`, through the same door and journal as everywhere: cut off at
 any moment, the same command goes on there. A job must be worked on in one place only: its
@@ -35,10 +38,12 @@ from understudy.errors import UserError
 from understudy.methods.config import build_config
 from understudy.methods.contract import Method, PublicInputs
 from understudy.privacy.noise import NoiseSource
+from understudy.privacy.team import Team
 from understudy.progress import Progress, Task
 from understudy.run.context import choose_device
 from understudy.run.fitting import Fitting, follow_plan, sample, sampling_device
 from understudy.run.folder import RunFolder, create_run_folder
+from understudy.run.following import follow_first
 
 PHASES = ("fit", "sample", "classify")
 OK, FAILED, UNFINISHED = 0, 1, 3
@@ -57,17 +62,26 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         if not set(phases) <= set(PHASES):
             raise UserError(f"--phases takes {', '.join(PHASES)}, by comma, not {asked.phases}.")
-        code = work_off(asked.job, phases, asked.device, asked.stop_after)
-        if asked.result is not None:
+        team = Team.join(choose_device(asked.device))
+        if team.leads:
+            code = work_off(asked.job, phases, asked.device, asked.stop_after, team)
+        else:
+            code = help_to_work_off(asked.job, phases, asked.device, team)
+        if asked.result is not None and team.leads:
             write_result(asked.job, asked.result)
+        if code == OK:  # else torchrun sees it, and stops the others
+            team.leave()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return code
 
 
-def work_off(job: Path, phases: Sequence[str], device: str, stop_after: float | None) -> int:
-    """Every cell of the job in turn; one that fails does not keep the others."""
+def work_off(
+    job: Path, phases: Sequence[str], device: str, stop_after: float | None, team: Team
+) -> int:
+    """Every cell of the job in turn; one that fails does not keep the others, unless several
+    processes work on it: where they stand is then unknown, and all must begin anew."""
     code = OK
     folders = job_folders(job)
     try:
@@ -75,14 +89,27 @@ def work_off(job: Path, phases: Sequence[str], device: str, stop_after: float | 
             for number, folder in enumerate(folders, start=1):
                 lines = Lines(f"[{number}/{len(folders)}] {_title(folder)}")
                 try:
-                    work_on_cell(job, folder, phases, device, lines)
+                    work_on_cell(job, folder, phases, device, lines, team)
                 except Exception as error:  # noqa: BLE001 - whatever a method raises is told
                     lines.say(f"failed: {type(error).__name__}: {error}")
                     code = FAILED
+                    if not team.alone:
+                        return code
     except KeyboardInterrupt:
         print("stopped; what was finished is kept: the same command goes on.", flush=True)
         return UNFINISHED
     return code
+
+
+def help_to_work_off(job: Path, phases: Sequence[str], device: str, team: Team) -> int:
+    """What every other process does: follow the first one's fits, and leave it the rest."""
+    try:
+        for folder in job_folders(job):
+            if "fit" in phases and (folder / FILE).exists() and team.number():
+                follow_first(fitting_of(FitJob.read(folder), job, device), team)
+    except KeyboardInterrupt:
+        return UNFINISHED
+    return OK
 
 
 def _is_job(path: Path) -> bool:
@@ -103,11 +130,11 @@ def job_folders(job: Path) -> list[Path]:
 
 
 def work_on_cell(
-    job_path: Path, folder: Path, phases: Sequence[str], device: str, progress: Progress
+    job_path: Path, folder: Path, phases: Sequence[str], device: str, progress: Progress, team: Team
 ) -> None:
     """One cell of a job: a fit, or the classifiers of an evaluation, or both in turn."""
     if (folder / FILE).exists():
-        fit_away(job_path, folder, phases, device, progress)
+        fit_away(job_path, folder, phases, device, progress, team)
     if "classify" in phases:
         for job in ClassifyJob.all_of(folder):
             _check_package(job.package, job.title)
@@ -117,19 +144,19 @@ def work_on_cell(
 
 
 def fit_away(
-    job_path: Path, folder: Path, phases: Sequence[str], device: str, progress: Progress
+    job_path: Path, folder: Path, phases: Sequence[str], device: str, progress: Progress, team: Team
 ) -> None:
     """One fit, and its samples if they are asked for; what is done is not done again."""
     job, run = FitJob.read(folder), RunFolder(folder / "run")
     if not run.path.exists():
         create_run_folder(run.path, lambda new: new.write_plan(job.plan, job.run))
-    provenance = _provenance(job)
-    if "fit" in phases and not (run.path / "fit.json").exists():
-        progress.say("fit")
+    provenance = provenance_of(job)
+    if "fit" in phases and team.number(int(not (run.path / "fit.json").exists())):
+        progress.say("fit" if team.alone else f"fit, by {team.size} processes")
         fitting = fitting_of(job, job_path, device)
         used = str(choose_device(device))
         with measured(provenance, used) as found, run.timed("fit"):
-            follow_plan(run, fitting, NoiseSource(), progress)
+            follow_plan(run, fitting, NoiseSource(), progress, team)
         run.write_json("fit.json", found.to_json(job.keys["fit"], run.times()["fit"]))
     if "sample" in phases and not (run.path / "sample.json").exists():
         progress.say("sample")
@@ -253,7 +280,7 @@ def _alarm(seconds: float | None) -> Iterator[None]:
         timer.cancel()
 
 
-def _provenance(job: FitJob) -> Provenance:
+def provenance_of(job: FitJob) -> Provenance:
     """Of this machine. A copy whose files are those that were packed is that commit, whatever a
     repository around it says."""
     here = Provenance.read()

@@ -10,7 +10,7 @@ import json
 import re
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,6 +27,7 @@ from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.methods.config import config_to_json
 from understudy.privacy.account_book import Book
+from understudy.privacy.plan import Plan
 from understudy.privacy.state import sync_folder, write_durably
 from understudy.progress import Progress
 from understudy.run.fit import begin, check_same_facts, fitting_of, noise_of
@@ -110,7 +111,7 @@ def _check_same_job(packed: Packed, out: Path, title: str) -> None:
 def _send_away(prepared: Prepared, standing: Standing, out: Path, home: Path | None) -> str:
     """Begin the run here, enter it as packed, write its job, and only then call it away."""
     folder, noise = standing.folder, noise_of(prepared.config)
-    _check_importable(prepared)
+    check_importable(prepared)
     if not folder.run.path.exists():
         fresh = Packed(secrets.token_hex(16), standing.keys, False, str(out.resolve()))
         plain = replace(prepared, config=replace(prepared.config, samples=None))
@@ -121,7 +122,7 @@ def _send_away(prepared: Prepared, standing: Standing, out: Path, home: Path | N
     book = open_book(prepared.config, home)
     book.enter(plan.ident, plan, facts=packed_facts(folder, packed.token))
     name = _slug(f"{standing.cell.title} {packed.keys.fit[:8]}")
-    _write_job_folder(out / "cells" / name, _job_of(prepared, standing, out, book))
+    write_job_folder(out / "cells" / name, _job_of(prepared, standing, out, book))
     folder.run.write_json(PACKED, asdict(replace(packed, is_away=True)))
     return name
 
@@ -129,12 +130,34 @@ def _send_away(prepared: Prepared, standing: Standing, out: Path, home: Path | N
 def _job_of(prepared: Prepared, standing: Standing, out: Path, book: Book) -> FitJob:
     packed = read_packed(standing.folder)
     plan, run = standing.folder.run.read_plan()
+    named = JobName(standing.cell.title, packed.token, asdict(packed.keys))
+    return describe_job(prepared, plan, run, named, out, book)
+
+
+@dataclass(frozen=True)
+class JobName:
+    """What a job is called, the token that the account book knows it by, and its cell's keys."""
+
+    title: str
+    token: str
+    keys: Mapping[str, str]
+
+
+def describe_job(
+    prepared: Prepared,
+    plan: Plan,
+    run: Mapping[str, Any],
+    named: JobName,
+    out: Path,
+    book: Book,
+) -> FitJob:
+    """Everything that another machine needs; records are written to `out`."""
     fitting, provenance = fitting_of(prepared, book), Provenance.read()
     kind, train = type(prepared.method), prepared.material.parts["train"]
     room = out / "records"
     return FitJob(
-        title=standing.cell.title,
-        token=packed.token,
+        title=named.title,
+        token=named.token,
         method=f"{kind.__module__}:{kind.__qualname__}",
         code=code_digest(prepared.method),
         config=config_to_json(fitting.config),
@@ -148,7 +171,7 @@ def _job_of(prepared: Prepared, standing: Standing, out: Path, book: Book) -> Fi
         seed=fitting.seed,
         samples=sample_count(prepared),
         shard_key=fitting.shard_key,
-        keys=asdict(packed.keys),
+        keys=named.keys,
         commit=provenance.commit,
         dirty=provenance.dirty,
         package=package_digest(),
@@ -169,7 +192,7 @@ def packed_facts(folder: CellFolder, token: str) -> dict[str, str]:
     }
 
 
-def _write_job_folder(target: Path, job: FitJob) -> None:
+def write_job_folder(target: Path, job: FitJob) -> None:
     """A job whole or not at all; one that is there already is this one, from before a crash."""
     if target.exists():
         if FitJob.read(target).token != job.token:
@@ -184,7 +207,7 @@ def _write_job_folder(target: Path, job: FitJob) -> None:
     sync_folder(target.parent)
 
 
-def _check_importable(prepared: Prepared) -> None:
+def check_importable(prepared: Prepared) -> None:
     module = type(prepared.method).__module__
     try:
         found = find_spec(module) is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +14,8 @@ from understudy.cli.guard import guarded, print_json
 from understudy.cli.options import AsJson, Device, Home, Settings
 
 if TYPE_CHECKING:
+    from understudy.privacy.team import Team
+    from understudy.run.config import RunConfig
     from understudy.run.synthesize import Preview, RunResult
 
 
@@ -101,6 +104,10 @@ def command(
         raise UserError("say where the release goes: -o FOLDER (or ask for --dry-run).")
     if name is not None and (name in ("", ".", "..") or Path(name).name != name):
         raise UserError(f"--name must be one name without '/', not {name!r}; see --runs.")
+    team = _team(device)
+    if team is not None and not team.leads:
+        _fit_along(config, team, home)
+        return
     try:
         result = synthesize(
             config,
@@ -111,12 +118,36 @@ def command(
             title=title,
             home=home,
             progress=progress,
+            team=team,
         )
     except KeyboardInterrupt as stop:
         raise UserError(
             "stopped by Ctrl-C; what was finished is kept, add --resume to go on."
         ) from stop
+    if team is not None:
+        team.leave()
     _show_result(result, as_json)
+
+
+def _team(device: str) -> Team | None:
+    """The processes that `torchrun` started beside this one, if it did."""
+    if "WORLD_SIZE" not in os.environ:
+        return None
+    from understudy.privacy.team import Team
+    from understudy.run.context import choose_device
+
+    return Team.join(choose_device(device))
+
+
+def _fit_along(config: RunConfig, team: Team, home: Path | None) -> None:
+    """In every process but the first, which does all the talking."""
+    from understudy.run.fit import fit_along
+
+    try:
+        fit_along(config, team, home=home)
+        team.leave()
+    except KeyboardInterrupt as stop:
+        raise typer.Exit(2) from stop
 
 
 def _listed(text: str | None) -> tuple[str, ...]:

@@ -8,13 +8,12 @@ optimiser on the same gradient, so the models stay equal.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
-from torch import distributed, nn
+from torch import nn
 
 from understudy.data.records import Records
 from understudy.errors import UserError
@@ -26,48 +25,11 @@ from understudy.privacy.mechanisms import DPSGD
 from understudy.privacy.noise import NoiseSource
 from understudy.privacy.sgd import DPSGDSession
 from understudy.privacy.speed import Speed
+from understudy.privacy.team import Team
 from understudy.privacy.units import Rows, UnitIndex
 
-_OVER = -1
-
-
-@dataclass(frozen=True)
-class Team:
-    """The processes that train together, and which of them this is."""
-
-    rank: int = 0
-    size: int = 1
-
-    @staticmethod
-    def join(device: torch.device) -> Team:
-        """Meet the processes that `torchrun` started beside this one; alone without it."""
-        if "WORLD_SIZE" not in os.environ:
-            return Team()
-        if not distributed.is_initialized():
-            distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
-        return Team(distributed.get_rank(), distributed.get_world_size())
-
-    @property
-    def leads(self) -> bool:
-        return self.rank == 0
-
-    def shard(self, records: Records) -> Records:
-        """This process's part of the records: every unit, whole, is with exactly one process."""
-        index = UnitIndex(records)
-        rows, _ = index.rows(np.arange(self.rank, len(index), self.size))
-        return records.select(rows)
-
-    def summed(self, values: torch.Tensor) -> torch.Tensor:
-        """The sum over all processes; each gets it."""
-        if self.size > 1:
-            distributed.all_reduce(values)
-        return values
-
-    def from_first(self, values: torch.Tensor) -> torch.Tensor:
-        """What the first process holds; the others' values are written over."""
-        if self.size > 1:
-            distributed.broadcast(values, src=0)
-        return values
+OVER, STOPPED = -1, -2
+"""Told instead of a step's number: there is none left; the first process was asked to stop."""
 
 
 class TeamEngine(GradientEngine):
@@ -88,7 +50,7 @@ class TeamEngine(GradientEngine):
         units, clipped, value = self.team.summed(figures.to(self.device)).tolist()
         return replace(
             own,
-            total=self.team.summed(own.total),
+            total=self.team.summed(own.total.double()),
             units=int(units),
             clipped=int(clipped),
             mean_loss=value / units if units else float("nan"),
@@ -120,9 +82,9 @@ class LeadingSession(DPSGDSession):
 
     def steps(self, description: str = "training") -> Iterator[int]:
         for number in super().steps(description):
-            self._tell(number)
+            self._team.number(number)
             yield number
-        self._tell(_OVER)
+        self._team.number(OVER)
 
     def step(
         self,
@@ -131,6 +93,7 @@ class LeadingSession(DPSGDSession):
         public_grads: Sequence[torch.Tensor] | None = None,
         draws: Draws | None = None,
     ) -> None:
+        _share_weights(models, self._team)
         super().step(models, loss, public_grads, draws)
         _share_gradients(self._engine_for(models), self._team)
 
@@ -147,9 +110,6 @@ class LeadingSession(DPSGDSession):
             )
         return self._engine
 
-    def _tell(self, number: int) -> None:
-        self._team.from_first(torch.tensor(number, device=self._door.device))
-
 
 class FollowingSession:
     """The steps of every other process: no door, no ledger, no noise.
@@ -165,27 +125,36 @@ class FollowingSession:
         records: Records,
         count: int,
         team: Team,
-        device: torch.device,
         noise: NoiseSource | None = None,
+        done: int = 0,
     ) -> None:
+        """done: the steps that earlier starts of the run took."""
         if team.leads:
             raise UserError("the first process of a team leads; give it a LeadingSession.")
         self.mechanism = mechanism
-        self._speed, self._team, self._device = speed, team, device
+        self._speed, self._team = speed, team
         self._records = team.shard(records)
         self._units = UnitIndex(self._records)
         self._count = count
         self._stream = noise or NoiseSource()
         self._engine: GradientEngine | None = None
+        self.steps_done = done
 
     @property
     def expected_batch(self) -> float:
         """Units that a step draws on average, over all processes."""
         return self.mechanism.rate * self._count
 
-    def steps(self) -> Iterator[int]:
+    @property
+    def steps_left(self) -> int:
+        return self.mechanism.steps - self.steps_done
+
+    def steps(self, description: str = "training") -> Iterator[int]:
         """The numbers of the steps that the first process takes."""
-        while (number := self._told()) != _OVER:
+        del description  # the first one has the bar
+        while (number := self._team.number()) != OVER:
+            if number == STOPPED:
+                raise KeyboardInterrupt
             yield number
 
     def step(
@@ -201,6 +170,7 @@ class FollowingSession:
         are taken from the first process's call.
         """
         del public_grads
+        _share_weights(models, self._team)
         if self._engine is None or not self._engine.serves(models):
             self._engine = _team_engine(
                 models,
@@ -214,9 +184,7 @@ class FollowingSession:
         chosen = self._stream.bernoulli(len(self._units), self.mechanism.rate).numpy()
         self._engine.clipped_sum(loss, draws or {}, np.flatnonzero(chosen))
         _share_gradients(self._engine, self._team)
-
-    def _told(self) -> int:
-        return int(self._team.from_first(torch.tensor(0, device=self._device)))
+        self.steps_done += 1
 
 
 def _team_engine(
@@ -228,19 +196,37 @@ def _team_engine(
     expected: float,
     team: Team,
 ) -> TeamEngine:
-    """An engine for this process's share; every process begins with the first one's models."""
+    """An engine for this process's share of the units."""
     units = UnitIndex(records)
     engine = TeamEngine(models, mechanism, speed, records, units, noise, expected / team.size)
     engine.team = team
-    with torch.no_grad():
-        for model in models:
-            for tensor in (*model.parameters(), *model.buffers()):
-                team.from_first(tensor)
     return engine
+
+
+def _share_weights(models: Sequence[nn.Module], team: Team) -> None:
+    """Every process computes at the first one's weights.
+
+    They would be equal anyhow where all processes round alike. What they learn before the first
+    step, and optimisers on other devices, need not; a small difference would grow.
+    """
+    everything = [t for model in models for t in (*model.parameters(), *model.buffers())]
+    with torch.no_grad():
+        for kind in sorted({t.dtype for t in everything}, key=str):
+            _share([t for t in everything if t.dtype == kind], team)
 
 
 def _share_gradients(engine: GradientEngine, team: Team) -> None:
     for parameter in engine.parameters:
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
-        team.from_first(parameter.grad)
+    _share([p.grad for p in engine.parameters if p.grad is not None], team)
+
+
+def _share(tensors: Sequence[torch.Tensor], team: Team) -> None:
+    """In one piece: some lie in memory in an order that cannot be sent."""
+    together = team.from_first(torch.cat([t.detach().reshape(-1) for t in tensors]))
+    if team.leads:
+        return
+    pieces = torch.split(together, [t.numel() for t in tensors])
+    for tensor, piece in zip(tensors, pieces, strict=True):
+        tensor.copy_(piece.reshape(tensor.shape))

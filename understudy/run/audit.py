@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from understudy.audit.estimate import AuditPlan, require_some_power
 from understudy.audit.run_audit import AuditResult, Subject, Surroundings, run_audit
 from understudy.data.catalog import catalog
 from understudy.errors import UserError
+from understudy.privacy.account_book import Book
 from understudy.privacy.journal import Journal
 from understudy.privacy.noise import NoiseSource
 from understudy.privacy.plan import Budget, Plan, json_number
@@ -91,16 +93,14 @@ def audit_method(
     with the same settings would follow; canaries come on top of the records.
     """
     shown = progress or Silent()
-    audit = _audit_plan(config, canaries, guesses, view, estimator, confidence)
+    audit = audit_plan(config, canaries, guesses, view, estimator, confidence)
     require_some_power(audit)
-    _check_twin(config, noise_factor)
+    check_twin(config, noise_factor)
     choose_device(config.device)
     if out is not None and out.exists():
         raise UserError(f"-o {out} exists already; choose another or delete it.")
     prepared = prepare(config, home, shown)
-    if prepared.method.info.claim != "central":
-        raise UserError(f"{config.method} makes no central claim, so there is none to audit.")
-    claimed = calibrate(prepared)
+    claimed = claim_to_audit(prepared)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         result = _audit(prepared, claimed, audit, _Means(folder, home, shown, noise_factor))
@@ -125,10 +125,8 @@ class _Means:
 def _audit(prepared: Prepared, claimed: Plan, audit: AuditPlan, means: _Means) -> AuditResult:
     config = prepared.config
     book = open_book(config, means.home)
-    entered = claimed if means.noise_factor == 1 else _without_a_claim(claimed)
-    book.enter(entered.ident, entered, "audit", {"audit": audit.view, "method": config.method})
-    facts = replace(run_facts(prepared, NoiseSource()), audited=True)
-    journal = Journal.create(means.folder, entered, facts.to_json())
+    entered = enter_audit(prepared, claimed, audit, book, means.noise_factor)
+    journal = Journal.create(means.folder, entered, audited_facts(prepared))
     try:
         device = choose_device(config.device)
         where = Surroundings(
@@ -150,7 +148,36 @@ def _audit(prepared: Prepared, claimed: Plan, audit: AuditPlan, means: _Means) -
         journal.release_lock()
 
 
-def _audit_plan(
+def claim_to_audit(prepared: Prepared) -> Plan:
+    """The plan that a release with the same settings would follow."""
+    if prepared.method.info.claim != "central":
+        name = prepared.config.method
+        raise UserError(f"{name} makes no central claim, so there is none to audit.")
+    return calibrate(prepared)
+
+
+def enter_audit(
+    prepared: Prepared,
+    claimed: Plan,
+    audit: AuditPlan,
+    book: Book,
+    noise_factor: float,
+    more: Mapping[str, str] | None = None,
+) -> Plan:
+    """Enter the run in the account book, for audit only; the plan that its ledger must begin
+    with. A twin with other noise is entered without a claim."""
+    entered = claimed if noise_factor == 1 else _without_a_claim(claimed)
+    facts = {"audit": audit.view, "method": prepared.config.method, **(more or {})}
+    book.enter(entered.ident, entered, "audit", facts)
+    return entered
+
+
+def audited_facts(prepared: Prepared) -> dict[str, Any]:
+    """What the ledger's first line says of an audited run: that it is one."""
+    return replace(run_facts(prepared, NoiseSource()), audited=True).to_json()
+
+
+def audit_plan(
     config: RunConfig,
     canaries: int | None,
     guesses: int | None,
@@ -164,7 +191,7 @@ def _audit_plan(
     return AuditPlan(many, few, config.delta, confidence, estimator, view)
 
 
-def _check_twin(config: RunConfig, noise_factor: float) -> None:
+def check_twin(config: RunConfig, noise_factor: float) -> None:
     """A twin with other noise keeps no claim, so private records must not meet it."""
     if not 0 <= noise_factor <= 1:
         raise UserError(f"--noise-factor must lie between 0 and 1, not {noise_factor}.")

@@ -9,8 +9,10 @@ from pathlib import Path
 import torch
 
 from understudy.errors import UserError
+from understudy.privacy.distributed import STOPPED
 from understudy.privacy.door import Door
 from understudy.privacy.state import State
+from understudy.privacy.team import Team
 from understudy.progress import Progress
 
 _NO_SUCH_DEVICE = "--device must be auto, cpu or cuda, not {!r}."
@@ -34,6 +36,43 @@ class RunContext:
 
     def restore(self) -> State | None:
         return self._door.restore()
+
+
+@dataclass(frozen=True)
+class LeadingContext(RunContext):
+    """What the first of several processes lends: the others begin and stop where it does."""
+
+    team: Team
+
+    def checkpoint(self, snapshot: Callable[[], State]) -> None:
+        """As alone. Asked to stop, it tells the others, who wait for the next step by then."""
+        try:
+            super().checkpoint(snapshot)
+        except KeyboardInterrupt:
+            self.team.number(STOPPED)
+            raise
+
+    def restore(self) -> State | None:
+        state = super().restore()
+        self.team.state(state)
+        return state
+
+
+@dataclass(frozen=True)
+class FollowingContext:
+    """What every other process lends: it keeps nothing, and goes on from where the first does."""
+
+    progress: Progress
+    device: torch.device
+    seed: int
+    folder: Path
+    team: Team
+
+    def checkpoint(self, snapshot: Callable[[], State]) -> None:
+        del snapshot
+
+    def restore(self) -> State | None:
+        return self.team.state()
 
 
 def choose_device(name: str) -> torch.device:

@@ -9,19 +9,21 @@ from pathlib import Path
 from understudy.errors import UserError
 from understudy.privacy.account_book import Book
 from understudy.privacy.noise import NoiseSource
-from understudy.progress import Progress
+from understudy.privacy.team import Team
+from understudy.progress import Progress, Silent
 from understudy.run.config import RunConfig, write_config
 from understudy.run.fitting import Fitting, follow_plan
 from understudy.run.folder import RunFolder, create_run_folder
-from understudy.run.prepare import Prepared, calibrate, run_facts
+from understudy.run.following import follow_first
+from understudy.run.prepare import Prepared, calibrate, open_book, prepare, run_facts
 from understudy.run.public import cache_beside, public_inputs
 
 
-def noise_of(config: RunConfig) -> NoiseSource:
-    """Secret noise, unless the config asks for a seed."""
+def noise_of(config: RunConfig, rank: int = 0) -> NoiseSource:
+    """Secret noise, unless the config asks for a seed; each process of a team has its own."""
     if config.insecure_noise_seed is None:
         return NoiseSource()
-    return NoiseSource.insecure(config.insecure_noise_seed)
+    return NoiseSource.insecure(config.insecure_noise_seed + (rank << 64))
 
 
 def begin(
@@ -58,16 +60,36 @@ def check_same_facts(folder: RunFolder, prepared: Prepared, noise: NoiseSource) 
 
 
 def fit(
-    prepared: Prepared, folder: RunFolder, book: Book, noise: NoiseSource, progress: Progress
+    prepared: Prepared,
+    folder: RunFolder,
+    book: Book,
+    noise: NoiseSource,
+    progress: Progress,
+    team: Team | None = None,
 ) -> None:
     """Fit the method and keep its synthesizer; after a kill, go on where it stood.
 
     Guarantee: the whole plan stands in the owner's account book before the first record
-    is used (rule 8), and in the ledger before the first noise is drawn.
+    is used (rule 8), and in the ledger before the first noise is drawn. Where `team` has
+    several processes this is called in the first, and `fit_along` in every other.
     """
+    team = team or Team()
     plan, _ = folder.read_plan()
     book.enter(plan.ident, plan, facts={"run folder": str(folder.path.resolve())})
-    follow_plan(folder, fitting_of(prepared, book), noise, progress)
+    team.number()  # from now on the others find the book and its split key
+    follow_plan(folder, fitting_of(prepared, book), noise, progress, team)
+
+
+def fit_along(config: RunConfig, team: Team, *, home: Path | None = None) -> None:
+    """What every process but the first does for a run: read the same records, and follow.
+
+    Guarantee: as `follow_first`. It waits until the run stands in the account book and writes
+    nothing, there or elsewhere.
+    """
+    team.number()
+    prepared = prepare(config, home, Silent())
+    fitting = fitting_of(prepared, open_book(config, home))
+    follow_first(fitting, team, noise_of(config, team.rank))
 
 
 def fitting_of(prepared: Prepared, book: Book) -> Fitting:

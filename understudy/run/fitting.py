@@ -7,6 +7,7 @@ and entered elsewhere can be followed on a machine that has nothing else.
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,11 @@ from understudy.privacy.door import Door
 from understudy.privacy.journal import Journal
 from understudy.privacy.noise import NoiseSource
 from understudy.privacy.owner_log import OwnerLog
+from understudy.privacy.plan import Plan
+from understudy.privacy.team import Team, records_digest
+from understudy.privacy.team_records import leading_handles
 from understudy.progress import Progress, Silent
-from understudy.run.context import RunContext, choose_device
+from understudy.run.context import LeadingContext, RunContext, choose_device
 from understudy.run.folder import RunFolder
 from understudy.run.live import LiveSpending
 
@@ -45,15 +49,32 @@ class Fitting:
     shard_key: bytes
     public: PublicInputs = field(default_factory=PublicInputs)
 
+    def tell(self, plan: Plan | None, team: Team) -> Plan:
+        """The first process's plan; stops a process that would fit anything else with it.
+
+        Shards are disjoint only where all processes hold the same records in the same order.
+        """
+        told = team.text("" if plan is None else json.dumps(plan.to_json()))
+        team.require_same("settings", repr((self.config, dict(self.counts), self.seed)).encode())
+        for name in sorted(self.parts):
+            team.require_same(f"records of part {name!r}", records_digest(self.parts[name]))
+        return plan or Plan.from_json(json.loads(told))
+
 
 def follow_plan(
-    folder: RunFolder, fitting: Fitting, noise: NoiseSource, progress: Progress
+    folder: RunFolder,
+    fitting: Fitting,
+    noise: NoiseSource,
+    progress: Progress,
+    team: Team | None = None,
 ) -> None:
     """Fit under the plan that `folder` holds, and keep the synthesizer; after a kill, go on.
 
     The plan stands in the ledger before the first noise is drawn. The caller answers for
-    its standing in the owner's account book before that.
+    its standing in the owner's account book before that. Where `team` has several processes,
+    this is called in the first and `run.following.follow_first` in every other.
     """
+    team = team or Team()
     plan, run = folder.read_plan()
     if folder.ledger.exists():
         journal = Journal.open(folder.path)
@@ -65,8 +86,9 @@ def follow_plan(
                 f"the ledger in {folder.path} follows another plan than the one entered in the "
                 "account book; restore the run folder, or start a new run."
             )
-        if not (journal.ledger.closed and folder.synthesizer.exists()):
-            _fit(folder, journal, fitting, noise, progress)
+        unfinished = not (journal.ledger.closed and folder.synthesizer.exists())
+        if team.number(int(unfinished)):
+            _fit(folder, journal, fitting, noise, progress, team)
     finally:
         journal.release_lock()
 
@@ -77,6 +99,7 @@ def _fit(
     fitting: Fitting,
     noise: NoiseSource,
     progress: Progress,
+    team: Team,
 ) -> None:
     device = choose_device(fitting.device)
     door = Door(
@@ -87,8 +110,13 @@ def _fit(
         owner_log=OwnerLog(folder.owner_log),
         shard_key=fitting.shard_key,
     )
-    context = RunContext(door, progress, device, fitting.seed)
-    handles = door.handles(fitting.parts, fitting.counts)
+    if team.alone:
+        context = RunContext(door, progress, device, fitting.seed)
+        handles = door.handles(fitting.parts, fitting.counts)
+    else:
+        fitting.tell(journal.plan, team)
+        context = LeadingContext(door, progress, device, fitting.seed, team)
+        handles = leading_handles(door, fitting.parts, fitting.counts, team)
     try:
         result = fitting.method.fit(fitting.config, handles, journal.plan, fitting.public, context)
         door.settle()

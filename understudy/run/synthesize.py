@@ -14,6 +14,7 @@ from understudy.errors import UserError
 from understudy.methods.contract import Forecasting
 from understudy.privacy.ledger import read_ledger
 from understudy.privacy.plan import Plan
+from understudy.privacy.team import Team
 from understudy.progress import Progress, Silent
 from understudy.release.bundle import write_release
 from understudy.release.claim import Claim
@@ -106,10 +107,12 @@ def synthesize(
     title: str | None = None,
     home: Path | None = None,
     progress: Progress | None = None,
+    team: Team | None = None,
 ) -> RunResult:
     """Fit, sample and release; `out` becomes the release, `run_folder` keeps the rest.
 
-    Everything in `out` may be handed on; everything in the run folder is the owner's.
+    Everything in `out` may be handed on; everything in the run folder is the owner's. team: the
+    processes that fit together; this is the first, and the others call `run.fit.fit_along`.
     """
     shown, out = progress or Silent(), Path(out)
     path = run_folder or Path("runs") / out.name
@@ -131,7 +134,7 @@ def synthesize(
     else:
         check_same_facts(folder, prepared, noise)
     with folder.timed("fit"):
-        fit(prepared, folder, book, noise, shown)
+        fit(prepared, folder, book, noise, shown, team)
     with folder.timed("sample"):
         records = sample(folder, folder, sample_count(prepared), config.seed, config.device, shown)
     claim = claim_of(folder, records, prepared, book)

@@ -1,0 +1,187 @@
+"""Whether a GPU computes what the CPU's tests promise: the noise stream, gradients, the clip.
+
+    python benchmarks/gpu_checks.py --out FOLDER          (on the GPU; torch and numpy only)
+    python benchmarks/gpu_checks.py --evidence FOLDER     (where git is)
+
+Stream: ChaCha20 and what is drawn from it, bit for bit as on the CPU, and normal values by
+their distribution. Engine, as a release runs it there (compiled, bfloat16), and in float32:
+the gradients of a whole micro-batch beside a loop over its records, one at a time, in float32;
+and the norm of what one record adds to a step's sum beside the clip. Promised: streams equal; no
+record adds more than 1e-6 above its clip; gradients within 5e-2 (bfloat16) and 1e-3 (float32)
+of the loop's, by norm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from engine import denoise, made_up_records
+from engine_networks import NETWORKS
+
+from understudy.bench.provenance import Provenance
+from understudy.privacy import chacha
+from understudy.privacy.batch import random_batch
+from understudy.privacy.gradients import GradientEngine
+from understudy.privacy.mechanisms import DPSGD
+from understudy.privacy.noise import NoiseSource
+from understudy.privacy.rowwise import exact_arithmetic, gradient_of
+from understudy.privacy.speed import Speed
+from understudy.privacy.units import UnitIndex
+
+KEY, NONCE, BLOCKS = bytes(range(32)), bytes(range(12)), 3000
+DRAWN = 100_000
+LEAST_P = 1e-6
+CLIP = 1e-3
+"""So small that every record is clipped."""
+
+PROMISED = {"clip_excess": 1e-6, "bfloat16": 5e-2, "float32": 1e-3}
+FILE = "gpu_checks.json"
+EVIDENCE = Path(__file__).resolve().parent / "evidence"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--out", type=Path, help="measure here, and write into this folder")
+    what.add_argument("--evidence", type=Path, help="make evidence of a folder that was written")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--network", choices=NETWORKS, default="28")
+    parser.add_argument("--draws", type=int, default=32)
+    parser.add_argument("--records", type=int, default=16, help="how many are added one by one")
+    parser.add_argument("--store", type=Path, help="where evidence goes; else the repository")
+    asked = parser.parse_args()
+    if asked.evidence is not None:
+        _evidence(asked.evidence, asked.store)
+        return
+    found = measure(asked)
+    asked.out.mkdir(parents=True, exist_ok=True)
+    (asked.out / FILE).write_text(json.dumps(found, indent=1))
+    print(json.dumps({k: found[k] for k in ("stream", "engine", "kept")}, indent=1))
+
+
+def measure(asked: argparse.Namespace) -> dict[str, Any]:
+    device = torch.device(asked.device)
+    torch.backends.cudnn.benchmark = device.type == "cuda"
+    stream = check_stream(device)
+    engine = {kind: check_engine(kind, device, asked) for kind in ("bfloat16", "float32")}
+    kept = stream["equal"] and stream["normal_p_value"] > LEAST_P
+    for kind, row in engine.items():
+        kept = kept and row["clip_excess"] <= PROMISED["clip_excess"]
+        kept = kept and row["worst_relative_error"] <= PROMISED[kind]
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    return {
+        **{"device": name, "network": asked.network, "draws": asked.draws},
+        **{"stream": stream, "engine": engine, "promised": PROMISED, "kept": bool(kept)},
+        "provenance": Provenance.read().to_json(),
+    }
+
+
+def check_stream(device: torch.device) -> dict[str, Any]:
+    """Words and values of one key on both devices, and the distribution of secret ones."""
+    words = [chacha.keystream(KEY, NONCE, 5, BLOCKS, where).cpu() for where in ("cpu", device)]
+    here, there = NoiseSource.insecure(0), NoiseSource.insecure(0)
+    values = {
+        "words": torch.equal(*words),
+        "uniform": torch.equal(here.uniform(DRAWN), there.uniform(DRAWN, device).cpu()),
+        "bernoulli": torch.equal(
+            here.bernoulli(DRAWN, 0.1), there.bernoulli(DRAWN, 0.1, device).cpu()
+        ),
+        "integers": torch.equal(here.integers(DRAWN, 10), there.integers(DRAWN, 10, device).cpu()),
+        "discrete gaussian": torch.equal(
+            here.discrete_gaussian(DRAWN, 50), there.discrete_gaussian(DRAWN, 50, device).cpu()
+        ),
+    }
+    drawn = NoiseSource().normal(DRAWN, device, torch.float64).cpu().numpy()
+    return {
+        **{"equal": all(values.values()), "each": values},
+        **{"normal_p_value": normal_p_value(drawn), "deviation": float(drawn.std())},
+    }
+
+
+def normal_p_value(values: np.ndarray) -> float:
+    """Of the Kolmogorov-Smirnov test against N(0, 1), by its limit for many values."""
+    ordered, many = np.sort(values), len(values)
+    below = np.array([0.5 * math.erfc(-value / math.sqrt(2)) for value in ordered])
+    ranks = np.arange(many + 1) / many
+    distance = max(float((ranks[1:] - below).max()), float((below - ranks[:-1]).max()))
+    scaled = distance * math.sqrt(many)
+    if scaled < 0.2:
+        return 1.0  # the series is slow there, and the chance of less is below 1e-12
+    terms = (2 * (-1) ** (k - 1) * math.exp(-2 * (k * scaled) ** 2) for k in range(1, 101))
+    return min(1.0, max(0.0, sum(terms)))
+
+
+def check_engine(precision: str, device: torch.device, asked: argparse.Namespace) -> dict[str, Any]:
+    """One engine as a session makes it: its gradients, and what one record adds to its sum."""
+    torch.manual_seed(0)
+    spec = NETWORKS[asked.network]
+    network = spec.build()
+    with torch.no_grad():
+        network.leave.weight.normal_(std=0.02)
+    network.to(device)
+    count = max(asked.records, 2)
+    records = made_up_records(count, spec.channels, spec.image_size)
+    mechanism = DPSGD("sgd", 1, rate=0.5, clip=CLIP, sigma=1.0, multiplicity=asked.draws)
+    speed = Speed(precision=precision)
+    expected = 1536.0 if device.type == "cuda" else float(count)
+    engine = GradientEngine(
+        [network], mechanism, speed, records, UnitIndex(records), NoiseSource(), expected
+    )
+    draws = {"level": (), "noise": records.shape}
+    engine.prepare(denoise, draws)
+    assert engine._backend is not None
+    errors = _errors(engine, draws, asked.draws)
+    lengths = [
+        float(engine.clipped_sum(denoise, draws, np.array([number])).total.norm()) / CLIP
+        for number in range(asked.records)
+    ]
+    return {
+        **{"backend": engine._backend.name, "precision": precision},
+        **{"rows": engine._rows * asked.draws, "records_compared": len(errors)},
+        "worst_relative_error": max(errors),
+        "mean_relative_error": sum(errors) / len(errors),
+        **{"clip_excess": max(lengths) - 1, "shortest": min(lengths) - 1},
+    }
+
+
+def _errors(engine: GradientEngine, draws: dict[str, Any], many: int) -> list[float]:
+    """Of every record of a full micro-batch, beside its own gradient alone in float32."""
+    assert engine._backend is not None
+    trial = engine._dress(random_batch(engine._records, engine._rows, engine.device), draws)
+    _, together = engine._compute(engine._backend, denoise, trial)
+    found = []
+    for record in range(engine._rows):
+        alone = trial.rows(record * many, (record + 1) * many)
+        with exact_arithmetic():
+            exact = gradient_of(denoise(engine.models, alone).mean(), engine.parameters).double()
+        found.append(float((together[record].double() - exact).norm() / exact.norm()))
+    return found
+
+
+def _evidence(folder: Path, store: Path | None) -> None:
+    from understudy.bench.evidence import write_measurement
+
+    found = json.loads((folder / FILE).read_text())
+    provenance = Provenance.from_json(found.pop("provenance"))
+    write_measurement(
+        store or EVIDENCE,
+        "gpu-checks",
+        provenance=provenance,
+        command="python benchmarks/gpu_checks.py --out FOLDER",
+        config={"network": NETWORKS[found["network"]].to_json(), "draws": found["draws"]},
+        seeds=[0],
+        seconds={},
+        peak_gigabytes=None,
+        result=found,
+    )
+    print("kept" if found["kept"] else "NOT KEPT", found["device"])
+
+
+if __name__ == "__main__":
+    main()

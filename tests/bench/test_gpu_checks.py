@@ -1,0 +1,59 @@
+"""The checks that a GPU is put to, tried on the CPU: they see what they should."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.scripts import FOLDER, load_script
+from understudy.privacy.noise import NoiseSource
+
+script = load_script("gpu_checks")
+
+
+def test_they_run_where_only_torch_is_and_become_evidence(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.bench.bare_script", str(FOLDER / "gpu_checks.py")]
+    words = ["--out", "found", "--device", "cpu", "--network", "tiny", "--draws", "2"]
+    environment = {**os.environ, "PYTHONPATH": str(FOLDER.parent), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*command, *words, "--records", "3"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "found" / "gpu_checks.json").read_text())
+    assert found["kept"]
+    assert found["engine"]["float32"]["worst_relative_error"] < 1e-5
+    assert 1e-5 < found["engine"]["bfloat16"]["worst_relative_error"] < 5e-2
+    script._evidence(tmp_path / "found", tmp_path / "store")
+    kept = json.loads((tmp_path / "store" / "gpu-checks.json").read_text())
+    assert kept["result"]["stream"]["equal"]
+
+
+def test_the_distribution_is_judged_both_ways() -> None:
+    drawn = NoiseSource().normal(20_000, "cpu", torch.float64).numpy()
+    assert script.normal_p_value(drawn) > 1e-9
+    assert script.normal_p_value(1.1 * drawn) < 1e-9
+    assert script.normal_p_value(drawn + 0.1) < 1e-9
+    assert script.normal_p_value(np.sort(drawn)) == script.normal_p_value(drawn)
+
+
+def test_a_stream_that_differs_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check compares bits, not distributions."""
+    assert script.check_stream(torch.device("cpu"))["equal"]
+    seeds = iter((0, 1))
+    secret = NoiseSource.insecure
+    monkeypatch.setattr(script.NoiseSource, "insecure", staticmethod(lambda _: secret(next(seeds))))
+    found = script.check_stream(torch.device("cpu"))
+    assert not found["equal"]
+    assert found["each"]["words"]

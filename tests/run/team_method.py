@@ -1,0 +1,160 @@
+"""A small method with a release and steps, and one process of a team that fits it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from safetensors.torch import load, save
+
+from tests.privacy.rig import CLASSES, classify, mlp, plan, records
+from tests.privacy.team_target import FAST, PLANNED, UNITS, Written
+from understudy.data.records import Records
+from understudy.errors import UserError
+from understudy.methods.contract import Context, Facts, MethodInfo, PublicInputs
+from understudy.privacy.mechanisms import NoisyHistogram
+from understudy.privacy.noise import NoiseSource
+from understudy.privacy.plan import Plan, Spend
+from understudy.privacy.private_records import PrivateRecords
+from understudy.privacy.state import State
+from understudy.privacy.team import Team
+from understudy.progress import Silent
+from understudy.run.fitting import Fitting, follow_plan
+from understudy.run.folder import RunFolder, create_run_folder
+from understudy.run.following import follow_first
+
+COUNTED = NoisyHistogram("counts", bins=len(CLASSES), sigma=1.0)
+UNFINISHED = 3
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What is fitted: nothing can be sampled from it."""
+
+    values: dict[str, torch.Tensor]
+
+    def sample(self, n: int, labels: Any | None = None, seed: int = 0) -> Records:
+        del n, labels, seed
+        raise UserError("there is nothing to sample.")
+
+    def save(self, folder: Path) -> None:
+        (folder / "weights.safetensors").write_bytes(save(self.values))
+
+    @classmethod
+    def load(cls, folder: Path) -> Weights:
+        return cls(load((folder / "weights.safetensors").read_bytes()))
+
+
+@dataclass(frozen=True)
+class Faults:
+    """What goes wrong in which process, after how many of its steps."""
+
+    rank: int = -1
+    after: int = 0
+    how: str = "none"
+
+    def strike(self, rank: int, step: int) -> None:
+        if (rank, step) != (self.rank, self.after):
+            return
+        if self.how == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+@dataclass(frozen=True)
+class CountAndTrain:
+    """Counts classes, then trains a classifier whose last bias begins at those counts."""
+
+    info: ClassVar[MethodInfo] = MethodInfo("count-and-train", "", "", "")
+    Config: ClassVar[type] = dict
+    faults: Faults
+
+    def spend(self, config: Any, facts: Facts) -> Spend:
+        raise NotImplementedError
+
+    def fit(
+        self,
+        config: Any,
+        parts: Mapping[str, PrivateRecords],
+        plan: Plan,
+        public: PublicInputs,
+        context: Context,
+    ) -> Weights:
+        del config, public
+        private, rank = parts["train"], int(os.environ.get("RANK", "0"))
+        counts = private.noisy_histogram(lambda batch: batch.labels, len(CLASSES), COUNTED.sigma)
+        model = mlp(seed=context.seed)
+        with torch.no_grad():
+            list(model.parameters())[-1].copy_(counts / private.count)
+        optimiser = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
+        state = context.restore()
+        if state is not None:
+            model.load_state_dict(dict(state.tensors))
+        sgd = private.dp_sgd(plan, replace(FAST, block_steps=1), name=PLANNED.name)
+        for step in sgd.steps("training"):
+            sgd.step([model], classify)
+            optimiser.step()
+            self.faults.strike(rank, step)
+            context.checkpoint(lambda: State(tensors=dict(model.state_dict())))
+        return Weights({name: value.detach() for name, value in model.state_dict().items()})
+
+
+def fitting(faults: Faults, count: int = UNITS) -> Fitting:
+    return Fitting(
+        method=CountAndTrain(faults),
+        config={},
+        parts={"train": records(count)},
+        counts={"train": UNITS},
+        device="cpu",
+        seed=3,
+        shard_key=b"",
+    )
+
+
+NO_FAULTS = Faults()
+
+
+def member(folder: Path, faults: Faults = NO_FAULTS, written: bool = True) -> int:
+    """One process: alone, or as the environment says. written: who joins is a list, and noise
+    a constant."""
+    team = Team.join(torch.device("cpu"))
+    source = Written(team) if written else NoiseSource()
+    try:
+        if team.leads:
+            follow_plan(begun(folder), fitting(faults), source, Silent(), team)
+        else:
+            follow_first(fitting(faults), team, source)
+    except KeyboardInterrupt:
+        return UNFINISHED
+    return 0
+
+
+def odd_one_out(folder: Path) -> int:
+    """One process whose records are not the first one's."""
+    team = Team.join(torch.device("cpu"))
+    if team.leads:
+        follow_plan(begun(folder), fitting(NO_FAULTS), NoiseSource(), Silent(), team)
+        return 0
+    try:
+        follow_first(fitting(NO_FAULTS, UNITS - 1), team)
+    except UserError as error:
+        (folder / "said").write_text(str(error))
+    return 1
+
+
+def begun(folder: Path) -> RunFolder:
+    run = RunFolder(folder / "run")
+    if not run.path.exists():
+        create_run_folder(run.path, lambda new: new.write_plan(plan(COUNTED, PLANNED), {}))
+    return run
+
+
+def weights(folder: Path) -> dict[str, np.ndarray]:
+    found = Weights.load(folder / "run" / "synthesizer").values
+    return {name: value.numpy() for name, value in found.items()}

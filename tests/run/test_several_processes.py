@@ -1,0 +1,142 @@
+"""One run fitted by several processes: what one would fit, charged once, stopped together."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests import drawing
+from tests.bench.rig import GAN, cell
+from tests.privacy.rig import kinds
+from tests.privacy.team_target import PLANNED
+from tests.privacy.teams import run_processes
+from tests.run.team_method import (
+    COUNTED,
+    NO_FAULTS,
+    UNFINISHED,
+    Faults,
+    fitting,
+    member,
+    odd_one_out,
+    weights,
+)
+from tests.workplace import SMALL_GAN, Workplace
+from understudy.bench import away
+from understudy.bench.collecting import collect
+from understudy.bench.packing import pack
+from understudy.bench.workspace import Workspace
+from understudy.errors import UserError
+from understudy.privacy.ledger import read_ledger, spent_uses
+from understudy.privacy.private_records import PrivateRecords
+from understudy.privacy.team import Team
+from understudy.privacy.team_records import FollowingRecords
+from understudy.progress import Silent
+from understudy.run.following import follow_first
+
+
+@pytest.fixture(autouse=True)
+def _not_under_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+
+
+def made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def spent(folder: Path) -> dict[str, int]:
+    return spent_uses(read_ledger(folder / "run" / "ledger.jsonl"))
+
+
+def test_two_processes_fit_what_one_fits(tmp_path: Path) -> None:
+    """The same units join; noise would show if each process added its own."""
+    one, two = made(tmp_path / "one"), made(tmp_path / "two")
+    assert member(one) == 0
+    assert run_processes(2, member, two) == [0, 0]
+    alone, together = weights(one), weights(two)
+    for name in alone:
+        scale = np.linalg.norm(alone[name])
+        assert np.linalg.norm(together[name] - alone[name]) <= 1e-6 * scale, "another fit"
+    assert kinds(one / "run") == kinds(two / "run")
+    assert spent(two) == {COUNTED.name: 1, PLANNED.name: PLANNED.steps}
+
+
+def test_asked_to_stop_all_stop_and_go_on_later(tmp_path: Path) -> None:
+    """Whichever process is asked first: only the first one's own interrupt counts."""
+    folder = made(tmp_path / "two")
+    assert run_processes(2, member, folder, Faults(0, 0, "asked")) == [UNFINISHED] * 2
+    assert spent(folder) == {COUNTED.name: 1, PLANNED.name: 1}
+    assert run_processes(2, member, folder, Faults(1, 1, "asked"), False) == [0, 0]
+    assert spent(folder) == {COUNTED.name: 1, PLANNED.name: PLANNED.steps}
+    assert kinds(folder / "run")[-1] == "close"
+    assert run_processes(2, member, folder) == [0, 0], "what is fitted is not fitted again"
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_process_that_dies_stops_all_and_the_run_goes_on_later(tmp_path: Path, rank: int) -> None:
+    folder = made(tmp_path / "two")
+    first, second = run_processes(2, member, folder, Faults(rank, 1, "killed"), False)
+    assert first != 0
+    assert second != 0
+    assert not (folder / "run" / "synthesizer").exists()
+    assert run_processes(2, member, folder, NO_FAULTS, False) == [0, 0]
+    assert spent(folder) == {COUNTED.name: 1, PLANNED.name: PLANNED.steps}
+    assert kinds(folder / "run")[-1] == "close"
+
+
+def test_a_process_with_other_records_is_refused(tmp_path: Path) -> None:
+    """Shards of different records could overlap."""
+    folder = made(tmp_path / "two")
+    assert 0 not in run_processes(2, odd_one_out, folder)
+    assert "process 1 of 2 has other records of part 'train'" in (folder / "said").read_text()
+    assert spent(folder).get(PLANNED.name, 0) == 0
+
+
+def test_the_first_process_does_not_follow() -> None:
+    with pytest.raises(UserError, match="has the run"):
+        follow_first(fitting(NO_FAULTS), Team())
+
+
+def test_every_process_has_the_same_handle() -> None:
+    """A method must not notice in which process it runs."""
+    for name, member_ in inspect.getmembers(PrivateRecords):
+        if name.startswith("_"):
+            continue
+        theirs = getattr(FollowingRecords, name)
+        if callable(member_):
+            assert list(inspect.signature(member_).parameters) == list(
+                inspect.signature(theirs).parameters
+            )
+
+
+def test_a_packed_job_is_fitted_by_two_processes(workplace: Workplace) -> None:
+    mine = cell(workplace, "dp-gan", settings=(*GAN, "steps=6"))
+    workspace = Workspace(workplace / "bench")
+    pack([mine], workspace, workplace / "job", workplace.home, Silent())
+    words = [str(workplace / "job"), "--phases", "fit,sample"]
+    words += ["--device", "cpu", "--result", str(workplace / "result.tar")]
+    assert run_processes(2, away.main, words) == [away.OK] * 2
+    assert [m.done for m in collect(workplace / "result.tar", workspace, workplace.home)] == [True]
+
+
+def test_a_release_is_made_by_two_processes(workplace: Workplace) -> None:
+    """The first has the book, the run folder and the words; the second leaves nothing."""
+    drawing.class_folder(workplace / "photos", count=40)
+    small = (*SMALL_GAN, "--set", "steps=4", "--device", "cpu")
+    words = ("synthesize", "photos", *small, "--epsilon", "1", "-o", "out")
+    assert run_processes(2, _in_process, workplace, words) == [0, 0]
+    assert workplace.run("verify", "out").succeeded()
+    assert len(workplace.book("enter")) == 1
+    said = [(workplace / f"said-{rank}").read_text() for rank in range(2)]
+    assert "release   out" in said[0]
+    assert said[1] == ""
+
+
+def _in_process(place: Workplace, words: tuple[str, ...]) -> int:
+    told = place.run(*words)
+    (place / f"said-{os.environ['RANK']}").write_text(told.out)
+    return told.code

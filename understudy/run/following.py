@@ -1,0 +1,75 @@
+"""Fitting in every process but the first: the same method, and nothing of the run's own.
+
+No ledger, no door, no noise, no file that stays: those are the first process's. As `fitting`,
+this needs torch, numpy and safetensors alone.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+from understudy.errors import UserError
+from understudy.methods.contract import PublicInputs
+from understudy.privacy.noise import NoiseSource
+from understudy.privacy.private_records import PrivateRecords
+from understudy.privacy.team import Team
+from understudy.privacy.team_records import FollowingRecords
+from understudy.progress import Silent
+from understudy.run.context import FollowingContext, choose_device
+from understudy.run.fitting import Fitting
+
+
+def follow_first(fitting: Fitting, team: Team, noise: NoiseSource | None = None) -> None:
+    """Fit along with the first process, which is in `follow_plan`; what comes of it is its.
+
+    Guarantee: units of this process's shard join by a secret stream of its own, and their
+    clipped sum goes to the first process, which adds the noise. Raises KeyboardInterrupt when
+    the first process was asked to stop; a process that dies stops all, by `torchrun`.
+    """
+    if team.leads:
+        raise UserError("the first process of a team has the run; give it follow_plan.")
+    if not team.number():
+        return  # it is fitted already
+    plan = fitting.tell(None, team)
+    with tempfile.TemporaryDirectory() as name, _deaf_to_interrupts():
+        room = Path(name)
+        context = FollowingContext(
+            Silent(), choose_device(fitting.device), fitting.seed, room / "scratch", team
+        )
+        context.folder.mkdir()
+        handles = {
+            part: FollowingRecords(plan, part, records, fitting.counts[part], team, noise)
+            for part, records in fitting.parts.items()
+        }
+        # What they lack beside PrivateRecords is the door, which no method can reach.
+        as_handles = cast(Mapping[str, PrivateRecords], handles)
+        public = _with_own_cache(fitting.public, room / "public")
+        fitting.method.fit(fitting.config, as_handles, plan, public, context)
+
+
+def _with_own_cache(public: PublicInputs, room: Path) -> PublicInputs:
+    """What was made of public data before, in a copy: two processes must not write one file."""
+    if public.cache is None:
+        return public
+    room.mkdir()
+    for path in public.cache.glob("*"):
+        if path.is_file() and not path.name.startswith("."):
+            shutil.copy(path, room / path.name)
+    return replace(public, cache=room)
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Ctrl-C reaches every process; the first stops at a good moment and tells the others."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

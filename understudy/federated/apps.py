@@ -10,7 +10,7 @@ Flower wants app objects in a module, so these two are made when the module is i
 is read before a message comes.
 
 A device's settings (`flower-supernode --node-config`): `encoder`, `data`, `hide`, and optionally
-`keep`, `constraint`, `budget`, `kind`, `part`, `receipt`; with `epsilon` and `delta` it sends
+`keep`, `constraint`, `budget`, `kind`, `steps`, `part`, `receipt`; with `epsilon` and `delta` it sends
 through the Gaussian mechanism instead. The server's (run config): `encoder`, `out`, `users`, and
 optionally `content`, `patience`, `epsilon`, `delta`.
 """
@@ -35,6 +35,7 @@ from understudy.federated.user import User, own_records
 from understudy.filters.choice import Choice
 from understudy.filters.distortion import Distortion
 from understudy.filters.game import GameConfig
+from understudy.methods.config import build_config
 from understudy.privacy.local_channel import LocalChannel
 
 
@@ -54,7 +55,7 @@ def device_of(context: Context) -> Device:
             distortion=Distortion(
                 str(settings.get("constraint", "kl")), float(settings.get("budget", 3.0))
             ),
-            config=GameConfig(kind=str(settings.get("kind", "linear"))),
+            config=_game(settings),
             channel=_channel(settings, encoder.radius),
         ),
         None if receipt is None else Path(str(receipt)),
@@ -86,6 +87,12 @@ def collect(grid: Grid, context: Context) -> None:
 client = client_app(device_of)
 server = ServerApp()
 server.main()(collect)
+
+
+def _game(settings: Mapping[str, Any]) -> GameConfig:
+    named = {name: str(settings[name]) for name in ("kind", "steps") if name in settings}
+    found: GameConfig = build_config(GameConfig, named)
+    return found
 
 
 def _choice(settings: Mapping[str, Any]) -> Choice | None:

@@ -57,7 +57,9 @@ def test_users_in_processes_of_their_own_train_and_are_merged(tmp_path, monkeypa
         return Device(made, member(number))
 
     monkeypatch.setattr(server, "gather", watching)
-    merged = simulate(made, Agreement.of(made), device_of, tmp_path / "out", users=5, patience_s=60)
+    merged = simulate(
+        made, Agreement.of(made), device_of, tmp_path / "out", users=5, patience_s=300
+    )
     assert merged.users == 4
     assert [one.reason for one in merged.left_out] == ["the user declined."]
     assert len(merged) == sum(40 + n for n in range(4))

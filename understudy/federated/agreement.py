@@ -20,14 +20,15 @@ from understudy.errors import UserError, did_you_mean
 from understudy.federated.contribution import (
     CONTENTS,
     FEATURES,
-    GAUSSIAN,
     IMAGES,
     LABEL_PREFIX,
     LATENTS,
     MECHANISMS,
     Contribution,
+    Statement,
     read_statement,
 )
+from understudy.privacy.local_channel import LocalChannel
 
 MOST_RECORDS = 1_000_000
 _FARTHEST = 100.0
@@ -120,7 +121,7 @@ class Agreement:
         schema = Schema(tuple(self.label(name) for name in said.labels))
         return Contribution.of(said, arrays[FEATURES], columns, schema)
 
-    def _check_terms(self, said: Any) -> None:
+    def _check_terms(self, said: Statement) -> None:
         if said.encoder != self.encoder:
             raise UserError(
                 f"it was made with another encoder ({said.encoder[:12]}, not {self.encoder[:12]})."
@@ -134,11 +135,10 @@ class Agreement:
         for name in said.labels:
             if said.classes[name] != self.label(name).classes:
                 raise UserError(f"label {name!r} has other classes than those agreed on.")
-        if said.mechanism == GAUSSIAN:
-            self._check_channel(said)
+        if said.channel is not None:
+            self._check_channel(said, said.channel)
 
-    def _check_channel(self, said: Any) -> None:
-        channel = said.channel
+    def _check_channel(self, said: Statement, channel: LocalChannel) -> None:
         if channel.radius != self.radius:
             raise UserError(
                 f"its noise is for radius {channel.radius:g}, not the encoder's {self.radius:g}."

@@ -96,7 +96,7 @@ class Contribution:
                 {"name": a.name, "classes": list(a.classes)} for a in self.records.schema.attributes
             ],
             "mechanism": self.mechanism,
-            "promise": None if self.channel is None else _promise(self.channel),
+            "promise": promise_to_json(self.channel),
         }
 
 
@@ -113,7 +113,7 @@ def read_statement(data: Mapping[str, Any]) -> Statement:
             raise ValueError("a label has more than a name and classes")
         if len(classes) != len(data["labels"]):
             raise ValueError("a label is named twice")
-        channel = _channel(data["mechanism"], data["promise"])
+        channel = promise_from_json(data["mechanism"], data["promise"])
         return Statement(
             _text(data["encoder"]), _text(data["content"]), _whole(data["count"]), classes, channel
         )
@@ -121,7 +121,10 @@ def read_statement(data: Mapping[str, Any]) -> Statement:
         raise UserError(f"its statement cannot be read ({error}).") from error
 
 
-def _promise(channel: LocalChannel) -> dict[str, Any]:
+def promise_to_json(channel: LocalChannel | None) -> dict[str, Any] | None:
+    """What a local mechanism promises; a filter promises nothing."""
+    if channel is None:
+        return None
     return {
         "radius": channel.radius,
         "epsilon": channel.epsilon,
@@ -131,7 +134,8 @@ def _promise(channel: LocalChannel) -> dict[str, Any]:
     }
 
 
-def _channel(mechanism: Any, promise: Any) -> LocalChannel | None:
+def promise_from_json(mechanism: Any, promise: Any) -> LocalChannel | None:
+    """Read strictly what `promise_to_json` gives; errors are those of a damaged file."""
     if mechanism == FILTER:
         if promise is not None:
             raise ValueError("a filter promises nothing")

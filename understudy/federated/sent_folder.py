@@ -37,8 +37,8 @@ def write_contribution(folder: Path, contribution: Contribution) -> str:
     return digest
 
 
-def read_contribution(folder: Path, agreement: Agreement) -> tuple[str, Contribution]:
-    """Digest and contribution of a folder that a stranger made; refused in one sentence.
+def read_contribution(folder: Path, agreement: Agreement) -> Contribution:
+    """The contribution in a folder that a stranger made; refused in one sentence.
 
     The digest shows damage and careless edits. Whoever changes arrays and digest together is not
     seen: the sender's hand would need a signature.
@@ -51,10 +51,9 @@ def read_contribution(folder: Path, agreement: Agreement) -> tuple[str, Contribu
         arrays = dict(arrays_from_bytes(_bytes(folder / ARRAYS)))
     if set(whole) != {"statement", "arrays", "digest"} or not isinstance(whole["statement"], dict):
         raise UserError(f"{STATEMENT} does not have the agreed form.")
-    found = digest_of(whole["statement"], arrays)
-    if found != whole["digest"]:
+    if digest_of(whole["statement"], arrays) != whole["digest"]:
         raise UserError("it was changed after it was written.")
-    return found, agreement.check(whole["statement"], arrays)
+    return agreement.check(whole["statement"], arrays)
 
 
 def digest_of(statement: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from flwr.app import Context, Message, MessageType
@@ -82,7 +83,7 @@ def gather(grid: Grid, nodes: Iterable[int], agreement: Agreement, patience_s: f
         if node not in silent:
             continue  # a second answer, or one that nobody was asked for
         silent.discard(node)
-        gathering.take(f"device {node}", lambda reply=reply: _read(reply, agreement))  # type: ignore[misc]
+        gathering.take(f"device {node}", partial(_read, reply, agreement))
     for node in sorted(silent):
         gathering.leave_out(f"device {node}", "it did not answer in time.")
     return gathering.merged()

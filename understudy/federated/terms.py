@@ -7,7 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from understudy.federated.contribution import FILTER, GAUSSIAN, Contribution
+from understudy.federated.contribution import (
+    FILTER,
+    GAUSSIAN,
+    Contribution,
+    promise_from_json,
+    promise_to_json,
+)
 from understudy.privacy.local_channel import LocalChannel
 from understudy.privacy.plan import json_number
 
@@ -32,37 +38,19 @@ class Term:
         return FILTER if self.channel is None else GAUSSIAN
 
     def to_json(self) -> dict[str, Any]:
-        promise = None
-        if self.channel is not None:
-            promise = {
-                "radius": self.channel.radius,
-                "epsilon": self.channel.epsilon,
-                "delta": self.channel.delta,
-                "label_epsilons": dict(self.channel.label_epsilons),
-                "public_labels": list(self.channel.public_labels),
-            }
         return {
             "mechanism": self.mechanism,
             "users": self.users,
             "records": self.records,
             "most_records": self.most_records,
-            "promise": promise,
+            "promise": promise_to_json(self.channel),
         }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Term:
-        promise = data["promise"]
-        channel = None
-        if promise is not None:
-            channel = LocalChannel(
-                float(promise["radius"]),
-                float(promise["epsilon"]),
-                float(promise["delta"]),
-                {str(k): float(v) for k, v in promise["label_epsilons"].items()},
-                tuple(promise["public_labels"]),
-            )
+        channel = promise_from_json(data["mechanism"], data["promise"])
         found = Term(int(data["users"]), int(data["records"]), int(data["most_records"]), channel)
-        if found.to_json() != dict(data):
+        if found.to_json() != dict(data) or not 0 < found.users <= found.records:
             raise ValueError("a term is not in its own form")
         return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -267,7 +268,7 @@ def collect_folders(
     )
     gathering = Gathering.under(agreement)
     for folder in folders:
-        gathering.take(str(folder), lambda folder=folder: read_contribution(folder, agreement)[1])  # type: ignore[misc]
+        gathering.take(str(folder), partial(read_contribution, folder, agreement))
     merged = gathering.merged()
     digest = write_collection(out, merged, encoder, title)
     claim = CollectedClaim.of(merged.terms)

@@ -86,6 +86,10 @@ def test_a_user_trains_and_keeps_to_the_agreement():
     agreement = Agreement.of(made)
     without = replace(agreement, labels=tuple(a for a in agreement.labels if a.name != "row"))
     assert set(user().contribute(made, without).arrays()) == {"features"}
+    silent = replace(user(), labels=())
+    assert set(silent.contribute(made, agreement).arrays()) == {"features"}
+    with refused("keeps"):
+        replace(user(), labels=("tone",)).contribute(made, agreement)
     with refused("choice"):
         User(records(), None).contribute(made, agreement)
     with refused("no filter can hide"):

@@ -10,9 +10,9 @@ Flower wants app objects in a module, so these two are made when the module is i
 is read before a message comes.
 
 A device's settings (`flower-supernode --node-config`): `encoder`, `data`, `hide`, and optionally
-`keep`, `constraint`, `budget`, `kind`, `steps`, `part`, `receipt`; with `epsilon` and `delta` it
-sends through the Gaussian mechanism instead. The server's (run config): `encoder`, `out`, `users`,
-and optionally `content`, `patience`, `epsilon`, `delta`.
+`keep`, `labels` (which kept ones are sent), `constraint`, `budget`, `kind`, `steps`, `part`,
+`receipt`; with `epsilon` and `delta` it sends through the Gaussian mechanism instead. The server's
+(run config): `encoder`, `out`, `users`, and optionally `content`, `patience`, `epsilon`, `delta`.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ def device_of(context: Context) -> Device:
             ),
             config=_game(settings),
             channel=_channel(settings, encoder.radius),
+            labels=_names(str(settings["labels"])) if "labels" in settings else None,
         ),
         None if receipt is None else Path(str(receipt)),
     )

@@ -60,8 +60,9 @@ class User:
     """A user's records and wishes: what a device needs to take part.
 
     records: the user's own, as the encoder takes them.
-    choice: what to hide and what to keep. channel: send through this local mechanism instead,
-        with no filter at all.
+    choice: what to hide and what to keep. labels: which of the kept labels may be sent; all of
+        them unless given, and never one that the agreement does not name.
+    channel: send through this local mechanism instead, with no filter at all.
     """
 
     records: Records
@@ -70,6 +71,7 @@ class User:
     config: GameConfig | None = None
     channel: LocalChannel | None = None
     seed: int = 0
+    labels: tuple[str, ...] | None = None
 
     def contribute(
         self, encoder: Encoder, agreement: Agreement, progress: Progress | None = None
@@ -90,7 +92,8 @@ class User:
             progress=progress,
         )
         agreed = {a.name for a in agreement.labels}
-        sent = [name for name in self.choice.useful if name in agreed]
+        willing = self.choice.useful if self.labels is None else self.labels
+        sent = [name for name in willing if name in agreed]
         return filtered(encoder, latents, mine, agreement, noise, sent)
 
 

@@ -19,6 +19,7 @@ ROOMS = (
     ("cli",),
     ("bench",),
     ("run",),
+    ("federated",),
     ("report",),
     ("audit", "release"),
     ("evaluate",),
@@ -96,6 +97,8 @@ def test_imports_point_one_way() -> None:
         ("understudy.release.verify", "from understudy.audit.bare import main"),
         ("understudy.methods.dp_merf", "from understudy.run.config import RunConfig"),
         ("understudy.run.fit", "from understudy import cli"),
+        ("understudy.federated.user", "from understudy.run.filter import Source"),
+        ("understudy.filters.filter", "from understudy.federated.user import User"),
     ],
 )
 def test_an_import_the_wrong_way_is_seen(module: str, line: str) -> None:

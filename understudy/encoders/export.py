@@ -24,6 +24,7 @@ from understudy.nets.vae import split_code
 from understudy.privacy.state import replace_durably
 
 RECORDS, NOISE, LABELS, LATENTS = "records", "noise", "labels", "latents"
+DECODED = "decoded"
 OPSET = 17
 
 
@@ -46,13 +47,20 @@ class FilterGraph(Protocol):
 
 
 class EncoderGraph(nn.Module):
-    """Records (float in [0, 1]) to latents in the ball, through the filter where there is one."""
+    """Records (float in [0, 1]) to latents in the ball, through the filter where there is one.
 
-    def __init__(self, encoder: Encoder, filter: FilterGraph | None = None) -> None:
+    decode: give what the decoder makes of them, in [0, 1], in their place.
+    """
+
+    def __init__(
+        self, encoder: Encoder, filter: FilterGraph | None = None, *, decode: bool = False
+    ) -> None:
         super().__init__()
         self.encoder = encoder.encoder
         self.filter = filter
         self.radius = encoder.radius
+        self.decoder = encoder.decoder if decode else None
+        self.bernoulli = encoder.spec.bernoulli
 
     def forward(
         self,
@@ -63,33 +71,40 @@ class EncoderGraph(nn.Module):
         mean, _ = split_code(self.encoder(records.clamp(0.0, 1.0)))
         norms = mean.square().sum(dim=1, keepdim=True).sqrt()
         latents = mean * (self.radius / norms.clamp(min=self.radius))
-        if self.filter is None or noise is None or labels is None:
+        if self.filter is not None and noise is not None and labels is not None:
+            latents = self.filter(latents, noise, labels)
+        if self.decoder is None:
             return latents
-        return self.filter(latents, noise, labels)
+        output: torch.Tensor = self.decoder(latents)
+        return output.sigmoid() if self.bernoulli else output.clamp(0.0, 1.0)
 
 
-def export_onnx(encoder: Encoder, path: Path, filter: FilterGraph | None = None) -> Path:
+def export_onnx(
+    encoder: Encoder, path: Path, filter: FilterGraph | None = None, *, decode: bool = False
+) -> Path:
     """Write the graph, whole or not at all.
 
     Inputs: `records` [N, *shape] float32 in [0, 1]; with a filter also `noise` and
-    `labels`. Output: `latents` [N, latent]. N may be any number. The graph's metadata hold
-    the encoder's digest and say that it carries no local claim.
+    `labels`. Output: `latents` [N, latent], or with `decode` the records that the decoder makes
+    of them, `decoded` [N, *shape]. N may be any number. The graph's metadata hold the encoder's
+    digest and say that it carries no local claim.
     """
     if importlib.util.find_spec("onnx") is None:
         raise UserError("exporting to ONNX needs the package onnx; pip install onnx.")
     import onnx
 
-    model = onnx.load_from_string(_traced(encoder, filter))
+    model = onnx.load_from_string(_traced(encoder, filter, decode))
     for key, value in _metadata(encoder, filter).items():
         model.metadata_props.add(key=key, value=value)
     replace_durably(path, model.SerializeToString())
     return path
 
 
-def _traced(encoder: Encoder, filter: FilterGraph | None) -> bytes:
+def _traced(encoder: Encoder, filter: FilterGraph | None, decode: bool) -> bytes:
     """The graph as torch's tracing exporter writes it, which needs no package but onnx."""
     names = [RECORDS] if filter is None else [RECORDS, NOISE, LABELS]
-    graph = EncoderGraph(encoder, filter).eval()
+    output = DECODED if decode else LATENTS
+    graph = EncoderGraph(encoder, filter, decode=decode).eval()
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         target = Path(folder) / "graph.onnx"
         # torch prefers its newer exporter, which needs a further package and gives the same.
@@ -99,10 +114,10 @@ def _traced(encoder: Encoder, filter: FilterGraph | None) -> bytes:
             example_inputs(encoder, 2, filter),
             target,
             input_names=names,
-            output_names=[LATENTS],
+            output_names=[output],
             opset_version=OPSET,
             dynamo=False,
-            dynamic_axes={name: {0: "rows"} for name in (*names, LATENTS)},
+            dynamic_axes={name: {0: "rows"} for name in (*names, output)},
         )
         return target.read_bytes()
 

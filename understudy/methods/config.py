@@ -113,6 +113,11 @@ def resolve_config(
     )
 
 
+def changed_config(config_type: type, changes: Sequence[str]) -> Any:
+    """A Config's defaults with `key=value` changes, where there are no presets."""
+    return build_config(config_type, dict(_split_change(change) for change in changes))
+
+
 def config_to_json(config: Any) -> dict[str, Any]:
     """Plain JSON values; `build_config` reads them back."""
     plain = dataclasses.asdict(config)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import typer
 
-from understudy.cli.filter import init
+from understudy.cli.filter import apply, collect, export, init, train
 
 app = typer.Typer(help="Hide chosen attributes on the user's own device, with one encoder for all.")
 app.command("init")(init.command)
+app.command("train")(train.command)
+app.command("apply")(apply.command)
+app.command("collect")(collect.command)
+app.command("export")(export.command)
 
 
 @app.callback(invoke_without_command=True)

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.data.samples import refused
+from tests.federated.scene import contribution, encoder
+from understudy.federated.agreement import Agreement
+from understudy.federated.contribution import Contribution, read_statement
+from understudy.privacy.local_channel import LocalChannel
+
+
+@pytest.fixture(scope="module")
+def agreement():
+    return Agreement.of(encoder())
+
+
+@pytest.fixture(scope="module")
+def sent():
+    return contribution()
+
+
+def test_what_was_agreed_on_passes(agreement, sent):
+    back = agreement.check(sent.statement(), sent.arrays())
+    assert np.array_equal(back.records.features, sent.records.features)
+    assert back.records.schema.names == ("row",)
+    assert back.channel is None
+    assert Agreement.from_json(agreement.to_json()) == agreement
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"encoder": "f" * 64}, "another encoder"),
+        ({"content": "images"}, "latents were agreed"),
+        ({"count": 0}, "0 records"),
+        ({"count": 59}, "float32"),
+        ({"count": True}, "whole number"),
+        ({"format": "understudy-contribution/2"}, "format"),
+        ({"mechanism": "none"}, "cannot be read"),
+        ({"promise": {"epsilon": 1.0}}, "promises nothing"),
+        ({"labels": [{"name": "row", "classes": ["a", "b"]}]}, "other classes"),
+        ({"labels": [{"name": "income", "classes": ["a"]}]}, "income"),
+        ({"labels": []}, "label:row"),
+        ({"labels": 3}, "cannot be read"),
+        ({"hidden": "tone"}, "hidden"),
+    ],
+)
+def test_a_statement_that_says_something_else_is_refused(agreement, sent, change, word):
+    with refused(word):
+        agreement.check({**sent.statement(), **change}, sent.arrays())
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"label:tone": np.zeros(60, np.int64)}, "label:tone"),
+        ({"metrics": np.zeros(1)}, "metrics"),
+        ({"label:row": np.zeros(59, np.int64)}, "label 'row'"),
+        ({"label:row": np.full(60, 2)}, "outside"),
+        ({"label:row": np.full(60, -1)}, "outside"),
+        ({"label:row": np.zeros(60, np.float32)}, "int64"),
+        ({"features": np.zeros((60, 4), np.float32)}, "float32 [60, 3]"),
+        ({"features": np.zeros((60, 3))}, "float64"),
+        ({"features": np.full((60, 3), np.nan, np.float32)}, "finite"),
+        ({"features": np.full((60, 3), 1e20, np.float32)}, "farther"),
+    ],
+)
+def test_arrays_that_are_something_else_are_refused(agreement, sent, change, word):
+    with refused(word):
+        agreement.check(sent.statement(), {**sent.arrays(), **change})
+
+
+def test_a_missing_array_is_named(agreement, sent):
+    with refused("features"):
+        agreement.check(sent.statement(), {"label:row": sent.arrays()["label:row"]})
+
+
+@pytest.mark.parametrize(
+    ("channel", "word"),
+    [
+        (LocalChannel(1.0, 1.0, 1e-5, {"row": 1.0}), "radius"),
+        (LocalChannel(2.0, 1.0, 1e-5), "labels"),
+        (LocalChannel(2.0, 1.0, 1e-5, {"row": 1.0}, ("side",)), "labels"),
+        (LocalChannel(2.0, 1.5, 1e-5, {"row": 1.0}), "epsilon 2.5"),
+        (LocalChannel(2.0, 1.0, 1e-3, {"row": 1.0}), "delta 0.001"),
+    ],
+)
+def test_a_promise_weaker_than_agreed_is_refused(agreement, sent, channel, word):
+    strict = replace(agreement, epsilon=2.0, delta=1e-4)
+    with refused(word):
+        strict.check(replace(sent, channel=channel).statement(), sent.arrays())
+    good = replace(sent, channel=LocalChannel(2.0, 1.0, 1e-5, {"row": 1.0}))
+    assert strict.check(good.statement(), good.arrays()).mechanism == "gaussian"
+
+
+def test_a_mechanism_that_was_not_agreed_on_is_refused(agreement, sent):
+    with refused("filter", "not agreed"):
+        replace(agreement, mechanisms=("gaussian",)).check(sent.statement(), sent.arrays())
+
+
+@pytest.mark.parametrize(
+    "promise",
+    [
+        {},
+        {"epsilon": math.inf},
+        {"epsilon": "1"},
+        {"delta": 0},
+        {"label_epsilons": {"row": -1}},
+        {"extra": 1},
+    ],
+)
+def test_a_promise_that_is_none_is_refused(sent, promise):
+    whole = replace(sent, channel=LocalChannel(2.0, 1.0, 1e-5)).statement()
+    said = {**whole, "promise": {**whole["promise"], **promise} if promise else {}}
+    with refused():
+        read_statement(said)
+
+
+def test_words_of_an_agreement_are_checked():
+    with refused("latents"):
+        Agreement.of(encoder(), "latent")
+    with refused("filter"):
+        Agreement.of(encoder(), mechanisms=("filters",))
+
+
+def test_probabilities_are_not_sent(sent):
+    soft = {"row": np.full((60, 2), 0.5, np.float32)}
+    records = replace(sent.records, attributes=soft)
+    with refused("probabilities"):
+        Contribution(sent.encoder, sent.content, records).arrays()

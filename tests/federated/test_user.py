@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.data.samples import refused
+from tests.federated.scene import QUICK, encoder, records, user
+from understudy.data.records import Records
+from understudy.data.schema import Schema
+from understudy.federated.agreement import Agreement
+from understudy.federated.user import User, encoded, filtered, noised
+from understudy.filters.choice import Choice
+from understudy.filters.distortion import Distortion
+from understudy.filters.filter import fit_filter
+from understudy.privacy.local_channel import LocalChannel
+from understudy.privacy.noise import NoiseSource
+
+
+@pytest.fixture(scope="module")
+def world():
+    made = encoder()
+    latents = encoded(made, records())
+    mine = fit_filter(latents, Choice(("tone",), ("row",)), Distortion(), made, QUICK)
+    return made, latents, mine
+
+
+def test_what_leaves_is_filtered_features_and_kept_labels(world):
+    made, latents, mine = world
+    sent = filtered(made, latents, mine, Agreement.of(made), NoiseSource())
+    assert set(sent.arrays()) == {"features", "label:row"}
+    assert not np.isclose(sent.records.features, latents.features).all(axis=1).any()
+    assert sent.records.units is None
+    assert "tone" not in str(sent.statement())
+    assert str(mine.measured) not in str(sent.statement())
+
+
+def test_fewer_labels_can_be_sent_and_none_that_is_hidden(world):
+    made, latents, mine = world
+    agreement, noise = Agreement.of(made), NoiseSource()
+    assert set(filtered(made, latents, mine, agreement, noise, []).arrays()) == {"features"}
+    for name in ("tone", "side", "rwo"):
+        with refused("keeps"):
+            filtered(made, latents, mine, agreement, noise, [name])
+
+
+def test_images_are_decoded_after_the_filter(world):
+    made, latents, mine = world
+    sent = filtered(made, latents, mine, Agreement.of(made, "images"), NoiseSource())
+    assert sent.arrays()["features"].dtype == np.uint8
+    raw = made.decode_images(latents.features)
+    assert not (sent.arrays()["features"] == raw).all(axis=(1, 2, 3)).any()
+
+
+def test_the_noise_is_fresh_each_time(world):
+    made, latents, mine = world
+    sent = [
+        filtered(made, latents, mine, Agreement.of(made), NoiseSource()).records.features
+        for _ in range(2)
+    ]
+    assert not np.allclose(*sent)
+
+
+def test_the_gaussian_mechanism_sends_the_noise_of_its_promise():
+    made = encoder()
+    many = Records(np.zeros((20_000, 3), np.float32), {}, Schema(()))
+    channel = LocalChannel(made.radius, 1.0, 1e-5)
+    sent = noised(made, many, channel, Agreement.of(made), NoiseSource())
+    spread = sent.records.features.std()
+    assert abs(spread / (3.7306 * 2 * made.radius) - 1) < 0.02
+    with refused("radius"):
+        noised(made, many, replace(channel, radius=1.0), Agreement.of(made), NoiseSource())
+
+
+def test_latents_that_the_encoder_cannot_have_made_are_refused(world):
+    made, latents, _ = world
+    again = encoded(made, latents)
+    assert np.array_equal(again.features, latents.features)
+    with refused("radius"):
+        encoded(made, replace(latents, features=10 * latents.features))
+
+
+def test_a_user_trains_and_keeps_to_the_agreement():
+    made = encoder()
+    agreement = Agreement.of(made)
+    without = replace(agreement, labels=tuple(a for a in agreement.labels if a.name != "row"))
+    assert set(user().contribute(made, without).arrays()) == {"features"}
+    silent = replace(user(), labels=())
+    assert set(silent.contribute(made, agreement).arrays()) == {"features"}
+    with refused("keeps"):
+        replace(user(), labels=("tone",)).contribute(made, agreement)
+    with refused("choice"):
+        User(records(), None).contribute(made, agreement)
+    with refused("no filter can hide"):
+        same = records()
+        same = replace(same, attributes={**same.attributes, "row": same.attributes["tone"]})
+        User(same, Choice(("tone",), ("row",))).contribute(made, agreement)

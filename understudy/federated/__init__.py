@@ -1,0 +1,1 @@
+"""Many users, each with a filter of their own: what is agreed, sent, checked and merged."""

@@ -15,25 +15,29 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.filters.choice import Choice, Codes, codes_of, joint_codes, refuse_impossible
 from understudy.filters.distortion import Distortion, Numbers, Perturbation
+from understudy.filters.heads import Heads, Recovery
 from understudy.filters.model import (
     KINDS,
     FilterShape,
     LatentFilter,
     checked_variances,
     perturbation_of,
+    one_hot,
     round_to_half,
 )
 from understudy.methods.config import setting
 from understudy.nets.seeding import built, stream
 from understudy.progress import Progress, Silent
 
-_FALL = 0.95
+_FALL, _HEADS_FALL = 0.95, 0.8
+_WARM_UP = 0.05
+_BETWEEN = 4
+_ESTIMATED_ON = 2048
 _WHILE_TRAINING = 1e-3
 _ROUNDINGS = 16
 _LEAST_SHRINK = 1e-6
@@ -57,12 +61,15 @@ class GameConfig:
         low=0.0,
     )
     steps: int = setting(350, "steps of the filter", low=1)
-    head_steps: int = setting(2, "steps of the heads before each step of the filter", low=1)
+    head_steps: int = setting(1, "steps of the heads for each step of the filter", low=1)
     batch: int = setting(512, "records a step", low=2)
     head_width: int = setting(48, "units of each hidden layer of the heads", low=1)
     head_layers: int = setting(2, "hidden layers of the heads", low=1, high=8)
     filter_rate: float = setting(0.02, "Adam's learning rate of the filter, falling", low=0.0)
-    head_rate: float = setting(0.01, "Adam's learning rate of the heads", low=0.0)
+    head_rate: float = setting(0.01, "Adam's learning rate of the heads, falling", low=0.0)
+    averaged: float = setting(
+        0.3, "the last share of the steps whose filters are averaged", low=0.0, high=1.0
+    )
 
 
 @dataclass(frozen=True)
@@ -106,42 +113,17 @@ def train_filter(
     return game.finished()
 
 
-class _Heads(nn.Module):
-    """One reader for every label, and one for what else a latent holds."""
-
-    def __init__(
-        self, latent: int, hidden: Sequence[int], kept: Sequence[int], config: GameConfig
-    ) -> None:
-        super().__init__()
-        self.adversaries = nn.ModuleList(_reader(latent, k, config) for k in hidden)
-        self.utilities = nn.ModuleList(_reader(latent, k, config) for k in kept)
-        self.recovery = _reader(latent, latent, config)
-
-    def losses(self, sent: torch.Tensor, batch: _Batch) -> tuple[list[torch.Tensor], torch.Tensor]:
-        """Cross-entropy of each hidden label, then the sum of those of the kept ones."""
-        hidden = [
-            F.cross_entropy(reader(sent), batch.hidden[:, i])
-            for i, reader in enumerate(self.adversaries)
-        ]
-        kept = sent.new_zeros(())
-        for i, reader in enumerate(self.utilities):
-            kept = kept + F.cross_entropy(reader(sent), batch.kept[:, i])
-        return hidden, kept
-
-    def unrecovered(self, sent: torch.Tensor, batch: _Batch) -> torch.Tensor:
-        """The share of the residuals' variance that cannot be read, as a mean square."""
-        return F.mse_loss(self.recovery(sent), batch.residuals)
-
-
 @dataclass(frozen=True)
 class _Batch:
+    """codes: the hidden labels' first, then the kept ones', `[labels, N]`."""
+
     z: torch.Tensor
-    hidden: torch.Tensor
-    kept: torch.Tensor
+    onehot: torch.Tensor
+    codes: torch.Tensor
     residuals: torch.Tensor
 
     def part(self, rows: torch.Tensor) -> _Batch:
-        return _Batch(self.z[rows], self.hidden[rows], self.kept[rows], self.residuals[rows])
+        return _Batch(self.z[rows], self.onehot[rows], self.codes[:, rows], self.residuals[rows])
 
 
 class _Game:
@@ -157,46 +139,106 @@ class _Game:
         seed: int,
     ) -> None:
         self.choice, self.distortion, self.config = choice, distortion, config
-        self.all = _batch_of(records, choice)
+        private = [len(a.classes) for a in choice.attributes(records, choice.private)]
+        useful = [len(a.classes) for a in choice.attributes(records, choice.useful)]
+        self.all = _batch_of(records, choice, private)
         latents = np.asarray(records.features, np.float64)
         self.variances = checked_variances(latents.var(axis=0) if variances is None else variances)
-        private = [len(records.schema.attribute(n).classes) for n in choice.private]
-        useful = [len(records.schema.attribute(n).classes) for n in choice.useful]
         shape = FilterShape(latents.shape[1], tuple(private), config.kind, config.hidden)
         self.model = built(shape.build, seed, "filter")
-        self.heads = built(lambda: _Heads(shape.latent, private, useful, config), seed, "heads")
+        wide, deep = config.head_width, config.head_layers
+        self.heads = built(
+            lambda: Heads(shape.latent, private + useful, wide, deep), seed, "heads"
+        )
+        self.recovery = built(lambda: Recovery(shape.latent, wide), seed, "recovery")
         weight = config.recovery_weight
-        self.recovery = (0.0 if useful else 1.0) if weight is None else weight
-        self.entropies = [_entropy(self.all.hidden[:, i]) for i in range(len(private))]
+        self.recovery_weight = (0.0 if useful else 1.0) if weight is None else weight
+        self.entropies = torch.tensor([_entropy(codes) for codes in self.all.codes[: len(private)]])
         self.random = stream(seed, "batches and noise")
-        combinations, counts = torch.unique(self.all.hidden, dim=0, return_counts=True)
-        self.combinations, self.counts = combinations, counts.numpy()
-        self._filter_adam = torch.optim.Adam(
-            self.model.parameters(), config.filter_rate, betas=(0.5, 0.99), fused=True
-        )
-        self._head_adam = torch.optim.Adam(
-            self.heads.parameters(), config.head_rate, betas=(0.9, 0.99), fused=True
-        )
+        self.combinations, counts = torch.unique(self.all.onehot, dim=0, return_counts=True)
+        self.counts = counts.numpy()
+        self._filter_adam = _adam(self.model, config.filter_rate, 0.5)
+        self._head_adam = _adam(nn.ModuleList([self.heads, self.recovery]), config.head_rate, 0.9)
+        self._mean = [p.detach().clone() for p in self.model.parameters()]
+        self._averaged = 0
 
     def step(self, number: int) -> None:
         """The heads learn on what is sent now; then the filter moves, and is brought to budget."""
-        for _ in range(self.config.head_steps):
-            batch = self._drawn()
-            with torch.no_grad():
-                sent = self._sent(batch)
-            hidden, kept = self.heads.losses(sent, batch)
-            loss = torch.stack(hidden).sum() + kept
-            if self.recovery:
-                loss = loss + self.heads.unrecovered(sent, batch)
-            _descend(self._head_adam, loss)
-        for group in self._filter_adam.param_groups:
-            group["lr"] = self.config.filter_rate * (1 - _FALL * number / self.config.steps)
-        batch = self._drawn()
-        _descend(self._filter_adam, self._filter_loss(batch))
-        self.model.shrink(self.distortion.largest_scale(self._change(batch), _WHILE_TRAINING))
+        done = number / self.config.steps
+        _set_rate(self._head_adam, self.config.head_rate * (1 - _HEADS_FALL * done))
+        _set_rate(self._filter_adam, self.config.filter_rate * (1 - _FALL * done))
+        for _ in range(self.config.head_steps - 1):
+            self._pass(self._drawn())
+            self._head_adam.step()
+        sent, pull = self._pass(self._drawn())
+        self._head_adam.step()
+        if number < _WARM_UP * self.config.steps:
+            return
+        self._filter_adam.zero_grad(set_to_none=True)
+        sent.backward(pull)
+        self._filter_adam.step()
+        if number % _BETWEEN == 0:
+            self._into_budget()
+        if done >= 1 - self.config.averaged:
+            self._average()
+
+    def _pass(self, batch: _Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        """What is sent, and the slope of the filter's loss there; the heads get their gradients.
+
+        One pass for both: each head reads a copy of its own, whose gradient is turned round for
+        an adversary and weighted for a kept label.
+        """
+        noise = torch.randn(batch.z.shape, generator=self.random)
+        sent: torch.Tensor = self.model.sent(batch.z, batch.onehot, noise)
+        copies = sent.detach().expand(len(batch.codes), *sent.shape).clone().requires_grad_()
+        self._head_adam.zero_grad(set_to_none=True)
+        losses = self.heads.losses(copies, batch.codes)
+        torch.autograd.backward(losses.sum())
+        assert copies.grad is not None
+        pull = torch.einsum("h,hnd->nd", self._weights(losses.detach()), copies.grad)
+        if self.recovery_weight:
+            copy = sent.detach().requires_grad_()
+            torch.autograd.backward(self.recovery.missed(copy, batch.residuals))
+            assert copy.grad is not None
+            pull = pull + self.recovery_weight * copy.grad
+        return sent, pull
+
+    def _weights(self, losses: torch.Tensor) -> torch.Tensor:
+        """How much each head's loss counts for the filter, which descends.
+
+        What an adversary still reads counts against the filter, never below nothing: one that is
+        worse than guessing has been misled, not starved, and a fresh one would read what it
+        misreads.
+        """
+        weights = torch.full_like(losses, self.config.utility_weight)
+        hidden = len(self.entropies)
+        weights[:hidden] = -(losses[:hidden] < self.entropies).float()
+        return weights
+
+    def _average(self) -> None:
+        self._averaged += 1
+        for mean, parameter in zip(self._mean, self.model.parameters(), strict=True):
+            mean.lerp_(parameter.detach(), 1 / self._averaged)
+
+    @torch.no_grad()
+    def _into_budget(self) -> None:
+        """Of the linear filter exactly; of a network, estimated on some records."""
+        if self.model.shape.kind == "linear":
+            shifts = self.model.shift_of(self.combinations, self.combinations)
+            weights = self.counts
+        else:
+            rows = torch.randint(len(self.all.z), (_ESTIMATED_ON,), generator=self.random)
+            shifts = self.model.shift_of(self.all.z[rows], self.all.onehot[rows])
+            weights = np.ones(len(rows))
+        change = Perturbation.of(self.model.noise.numpy(), shifts.numpy(), weights, self.variances)
+        self.model.shrink(self.distortion.largest_scale(change, _WHILE_TRAINING))
 
     def finished(self) -> TrainedFilter:
         """The filter with half-precision values, within its budget on all records."""
+        if self._averaged:
+            with torch.no_grad():
+                for mean, parameter in zip(self._mean, self.model.parameters(), strict=True):
+                    parameter.copy_(mean)
         for attempt in range(_ROUNDINGS):
             change = self._change_of_all()
             # Less each time: a change below half precision's steps would be rounded away.
@@ -211,51 +253,21 @@ class _Game:
         raise ArithmeticError("the filter could not be brought within its budget")
 
     def _change_of_all(self) -> Perturbation:
-        return perturbation_of(self.model, self.all.z, self.all.hidden, self.variances)
-
-    def _filter_loss(self, batch: _Batch) -> torch.Tensor:
-        """What the adversary still reads, never rewarded below nothing, and what is lost.
-
-        An adversary that is worse than guessing has been misled, not starved: a fresh one
-        would read what it misreads.
-        """
-        sent = self._sent(batch)
-        hidden, kept = self.heads.losses(sent, batch)
-        read = [F.relu(h - loss) for h, loss in zip(self.entropies, hidden, strict=True)]
-        loss = torch.stack(read).sum() + self.config.utility_weight * kept
-        if self.recovery:
-            loss = loss + self.recovery * self.heads.unrecovered(sent, batch)
-        return loss
-
-    def _sent(self, batch: _Batch) -> torch.Tensor:
-        noise = torch.randn(batch.z.shape, generator=self.random)
-        sent: torch.Tensor = self.model(batch.z, batch.hidden, noise)
-        return sent
+        hidden = self.all.codes[: len(self.entropies)].T
+        return perturbation_of(self.model, self.all.z, hidden, self.variances)
 
     def _drawn(self) -> _Batch:
         size = self.config.batch
         return self.all.part(torch.randint(len(self.all.z), (size,), generator=self.random))
 
-    @torch.no_grad()
-    def _change(self, batch: _Batch) -> Perturbation:
-        """Of the linear filter exactly; of a network, estimated on the batch."""
-        if self.model.shape.kind == "linear":
-            shifts = self.model.shift(self.combinations, self.combinations)
-            return Perturbation.of(
-                self.model.noise.numpy(), shifts.numpy(), self.counts, self.variances
-            )
-        return perturbation_of(self.model, batch.z, batch.hidden, self.variances)
 
-
-def _batch_of(records: Records, choice: Choice) -> _Batch:
+def _batch_of(records: Records, choice: Choice, classes: Sequence[int]) -> _Batch:
     z = torch.from_numpy(np.array(records.features, np.float32))
     hidden = [codes_of(records, name) for name in choice.private]
     kept = [codes_of(records, name) for name in choice.useful]
-    columns = [
-        np.stack(c, axis=1) if c else np.zeros((len(z), 0), np.int64) for c in (hidden, kept)
-    ]
+    codes = torch.from_numpy(np.stack(hidden + kept))
     residuals = _residuals(records, joint_codes(hidden, len(records)))
-    return _Batch(z, torch.from_numpy(columns[0]), torch.from_numpy(columns[1]), residuals)
+    return _Batch(z, one_hot(codes[: len(hidden)].T, classes), codes, residuals)
 
 
 def _residuals(records: Records, groups: Codes) -> torch.Tensor:
@@ -279,19 +291,15 @@ def _check_latents(records: Records) -> None:
         raise UserError("the latents hold values that are not finite numbers.")
 
 
-def _reader(latent: int, classes: int, config: GameConfig) -> nn.Module:
-    layers: list[nn.Module] = []
-    for width in [latent] + [config.head_width] * (config.head_layers - 1):
-        layers += [nn.Linear(width, config.head_width), nn.ELU()]
-    return nn.Sequential(*layers, nn.Linear(config.head_width, classes))
-
-
 def _entropy(codes: torch.Tensor) -> float:
     shares = torch.bincount(codes).double() / len(codes)
     return float(-(shares * shares.clamp(min=1e-300).log()).sum())
 
 
-def _descend(optimiser: torch.optim.Optimizer, loss: torch.Tensor) -> None:
-    optimiser.zero_grad(set_to_none=True)
-    torch.autograd.backward(loss)
-    optimiser.step()
+def _adam(module: nn.Module, rate: float, momentum: float) -> torch.optim.Adam:
+    return torch.optim.Adam(module.parameters(), rate, betas=(momentum, 0.99), fused=True)
+
+
+def _set_rate(adam: torch.optim.Adam, rate: float) -> None:
+    for group in adam.param_groups:
+        group["lr"] = rate

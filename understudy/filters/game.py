@@ -26,18 +26,18 @@ from understudy.filters.model import (
     FilterShape,
     LatentFilter,
     checked_variances,
-    perturbation_of,
     one_hot,
+    perturbation_of,
     round_to_half,
 )
 from understudy.methods.config import setting
 from understudy.nets.seeding import built, stream
 from understudy.progress import Progress, Silent
 
-_FALL, _HEADS_FALL = 0.95, 0.8
-_WARM_UP = 0.05
-_BETWEEN = 4
-_ESTIMATED_ON = 2048
+_FALL, _HEADS_FALL = 0.9, 0.5
+_WARM_UP = 0.02
+_BETWEEN = 8
+_ESTIMATED_ON = 512
 _WHILE_TRAINING = 1e-3
 _ROUNDINGS = 16
 _LEAST_SHRINK = 1e-6
@@ -60,16 +60,16 @@ class GameConfig:
         "kept, else 0",
         low=0.0,
     )
+    nearness_weight: float = setting(
+        0.0, "the weight of the mean square of what is added to a coordinate", low=0.0
+    )
     steps: int = setting(350, "steps of the filter", low=1)
-    head_steps: int = setting(1, "steps of the heads for each step of the filter", low=1)
+    head_steps: int = setting(2, "steps of the heads for each step of the filter", low=1)
     batch: int = setting(512, "records a step", low=2)
     head_width: int = setting(48, "units of each hidden layer of the heads", low=1)
     head_layers: int = setting(2, "hidden layers of the heads", low=1, high=8)
     filter_rate: float = setting(0.02, "Adam's learning rate of the filter, falling", low=0.0)
     head_rate: float = setting(0.01, "Adam's learning rate of the heads, falling", low=0.0)
-    averaged: float = setting(
-        0.3, "the last share of the steps whose filters are averaged", low=0.0, high=1.0
-    )
 
 
 @dataclass(frozen=True)
@@ -147,20 +147,15 @@ class _Game:
         shape = FilterShape(latents.shape[1], tuple(private), config.kind, config.hidden)
         self.model = built(shape.build, seed, "filter")
         wide, deep = config.head_width, config.head_layers
-        self.heads = built(
-            lambda: Heads(shape.latent, private + useful, wide, deep), seed, "heads"
-        )
+        self.heads = built(lambda: Heads(shape.latent, private + useful, wide, deep), seed, "heads")
         self.recovery = built(lambda: Recovery(shape.latent, wide), seed, "recovery")
         weight = config.recovery_weight
         self.recovery_weight = (0.0 if useful else 1.0) if weight is None else weight
         self.entropies = torch.tensor([_entropy(codes) for codes in self.all.codes[: len(private)]])
         self.random = stream(seed, "batches and noise")
-        self.combinations, counts = torch.unique(self.all.onehot, dim=0, return_counts=True)
-        self.counts = counts.numpy()
+        self.combinations, self.counts = _combinations(records, choice, self.all.onehot)
         self._filter_adam = _adam(self.model, config.filter_rate, 0.5)
         self._head_adam = _adam(nn.ModuleList([self.heads, self.recovery]), config.head_rate, 0.9)
-        self._mean = [p.detach().clone() for p in self.model.parameters()]
-        self._averaged = 0
 
     def step(self, number: int) -> None:
         """The heads learn on what is sent now; then the filter moves, and is brought to budget."""
@@ -168,40 +163,56 @@ class _Game:
         _set_rate(self._head_adam, self.config.head_rate * (1 - _HEADS_FALL * done))
         _set_rate(self._filter_adam, self.config.filter_rate * (1 - _FALL * done))
         for _ in range(self.config.head_steps - 1):
-            self._pass(self._drawn())
-            self._head_adam.step()
-        sent, pull = self._pass(self._drawn())
-        self._head_adam.step()
+            self._learn()
+        sent, pull = self._learn_and_pull()
         if number < _WARM_UP * self.config.steps:
             return
         self._filter_adam.zero_grad(set_to_none=True)
-        sent.backward(pull)
+        torch.autograd.backward(sent, pull)
         self._filter_adam.step()
         if number % _BETWEEN == 0:
             self._into_budget()
-        if done >= 1 - self.config.averaged:
-            self._average()
 
-    def _pass(self, batch: _Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        """What is sent, and the slope of the filter's loss there; the heads get their gradients.
+    def _learn(self) -> None:
+        """One step of the heads alone."""
+        batch = self._drawn()
+        with torch.no_grad():
+            sent = self._sent(batch)
+        self._head_adam.zero_grad(set_to_none=True)
+        losses = self.heads.losses(sent.expand(len(batch.codes), *sent.shape), batch.codes)
+        loss = losses.sum()
+        if self.recovery_weight:
+            loss = loss + self.recovery.missed(sent, batch.residuals)
+        torch.autograd.backward(loss)
+        self._head_adam.step()
+
+    def _learn_and_pull(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """One step of the heads; what was sent, and the slope of the filter's loss there.
 
         One pass for both: each head reads a copy of its own, whose gradient is turned round for
         an adversary and weighted for a kept label.
         """
-        noise = torch.randn(batch.z.shape, generator=self.random)
-        sent: torch.Tensor = self.model.sent(batch.z, batch.onehot, noise)
-        copies = sent.detach().expand(len(batch.codes), *sent.shape).clone().requires_grad_()
+        batch = self._drawn()
+        sent = self._sent(batch)
+        copies = sent.detach().repeat(len(batch.codes), 1, 1).requires_grad_()
         self._head_adam.zero_grad(set_to_none=True)
         losses = self.heads.losses(copies, batch.codes)
         torch.autograd.backward(losses.sum())
-        assert copies.grad is not None
-        pull = torch.einsum("h,hnd->nd", self._weights(losses.detach()), copies.grad)
+        pull = torch.einsum("h,hnd->nd", self._weights(losses.detach()), _slope(copies))
         if self.recovery_weight:
             copy = sent.detach().requires_grad_()
             torch.autograd.backward(self.recovery.missed(copy, batch.residuals))
-            assert copy.grad is not None
-            pull = pull + self.recovery_weight * copy.grad
+            pull = pull + self.recovery_weight * _slope(copy)
+        self._head_adam.step()
+        if self.config.nearness_weight:
+            # The slope of the mean square, which is that of `F.mse_loss`.
+            moved = sent.detach() - batch.z
+            pull = pull + self.config.nearness_weight * 2 / moved.numel() * moved
         return sent, pull
+
+    def _sent(self, batch: _Batch) -> torch.Tensor:
+        noise = torch.randn(batch.z.shape, generator=self.random)
+        return self.model.sent(batch.z, batch.onehot, noise)
 
     def _weights(self, losses: torch.Tensor) -> torch.Tensor:
         """How much each head's loss counts for the filter, which descends.
@@ -214,11 +225,6 @@ class _Game:
         hidden = len(self.entropies)
         weights[:hidden] = -(losses[:hidden] < self.entropies).float()
         return weights
-
-    def _average(self) -> None:
-        self._averaged += 1
-        for mean, parameter in zip(self._mean, self.model.parameters(), strict=True):
-            mean.lerp_(parameter.detach(), 1 / self._averaged)
 
     @torch.no_grad()
     def _into_budget(self) -> None:
@@ -235,10 +241,6 @@ class _Game:
 
     def finished(self) -> TrainedFilter:
         """The filter with half-precision values, within its budget on all records."""
-        if self._averaged:
-            with torch.no_grad():
-                for mean, parameter in zip(self._mean, self.model.parameters(), strict=True):
-                    parameter.copy_(mean)
         for attempt in range(_ROUNDINGS):
             change = self._change_of_all()
             # Less each time: a change below half precision's steps would be rounded away.
@@ -294,6 +296,22 @@ def _check_latents(records: Records) -> None:
 def _entropy(codes: torch.Tensor) -> float:
     shares = torch.bincount(codes).double() / len(codes)
     return float(-(shares * shares.clamp(min=1e-300).log()).sum())
+
+
+def _combinations(
+    records: Records, choice: Choice, onehot: torch.Tensor
+) -> tuple[torch.Tensor, Numbers]:
+    """The combinations of hidden labels that occur, one-hot, and how often."""
+    joint = joint_codes([codes_of(records, name) for name in choice.private], len(records))
+    _, first, counts = np.unique(joint, return_index=True, return_counts=True)
+    return onehot[torch.from_numpy(first)], counts.astype(np.float64)
+
+
+def _slope(leaf: torch.Tensor) -> torch.Tensor:
+    found = leaf.grad
+    if found is None:
+        raise ArithmeticError("no gradient reached what is sent")
+    return found
 
 
 def _adam(module: nn.Module, rate: float, momentum: float) -> torch.optim.Adam:

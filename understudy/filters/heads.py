@@ -6,6 +6,7 @@ be told from the others'. Their layers are stacked, and a step of all costs litt
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import torch
@@ -25,7 +26,7 @@ class Heads(nn.Module):
         super().__init__()
         most = max(classes)
         sizes = [latent, *[width] * layers, most]
-        pairs = list(zip(sizes[:-1], sizes[1:], strict=True))
+        pairs = list(itertools.pairwise(sizes))
         self.weights = nn.ParameterList(
             (2 * torch.rand(len(classes), before, after) - 1) * before**-0.5
             for before, after in pairs
@@ -57,9 +58,7 @@ class Recovery(nn.Module):
 
     def __init__(self, latent: int, width: int) -> None:
         super().__init__()
-        self.network = nn.Sequential(
-            nn.Linear(latent, width), nn.ELU(), nn.Linear(width, latent)
-        )
+        self.network = nn.Sequential(nn.Linear(latent, width), nn.ELU(), nn.Linear(width, latent))
 
     def missed(self, sent: torch.Tensor, residuals: torch.Tensor) -> torch.Tensor:
         return F.mse_loss(self.network(sent), residuals)

@@ -60,8 +60,8 @@ NETWORK = GameConfig(
     filter_rate=0.005,
     utility_weight=5.0,
 )
-VFAE = VFAEConfig()
-LMIFR = LMIFRConfig()
+VFAE = VFAEConfig(mmd_weight=1.0, label_weight=20.0, steps=4000)
+LMIFR = LMIFRConfig(most_leakage=0.08, most_information=20.0, steps=4000)
 METHODS = ("raw", "linear", "network", "vfae", "lmifr")
 
 

@@ -86,8 +86,8 @@ CASES = {
     "case-1": Task(
         Choice(("digit",), ("circle",)),
         {
-            "linear": (replace(LINEAR, utility_weight=3.0), Distortion("kl", 3.0)),
-            "network": (replace(NETWORK, utility_weight=2.0), Distortion("kl", 3.0)),
+            "linear": (replace(LINEAR, utility_weight=2.0), Distortion("kl", 5.0)),
+            "network": (replace(NETWORK, utility_weight=1.3), Distortion("kl", 5.0)),
         },
     ),
     "case-2": Task(
@@ -95,7 +95,7 @@ CASES = {
         {
             "linear": (replace(LINEAR, utility_weight=0.3), Distortion("kl", 3.0)),
             "network": (
-                replace(NETWORK, utility_weight=0.3, nearness_weight=0.3),
+                replace(NETWORK, utility_weight=2.0, nearness_weight=0.45),
                 Distortion("kl", 3.0),
             ),
         },
@@ -106,7 +106,7 @@ USERS = {
     "user-1": Choice(("at-least-5",), ("odd",)),
     "user-2": Choice(("odd",), ("at-least-5",)),
 }
-USERS_SETTINGS = (replace(NETWORK, utility_weight=0.5), Distortion("kl", 3.0))
+USERS_SETTINGS = (replace(NETWORK, utility_weight=0.3), Distortion("kl", 3.0))
 
 
 def main() -> None:

@@ -49,16 +49,15 @@ from understudy.privacy.noise import NoiseSource
 
 CHOICE = Choice(("gender",), ("income",))
 ROLES = {"gender": "hidden", "income": "kept"}
-LIMIT = Distortion("kl", 3.0)
-LINEAR = GameConfig(steps=400, batch=256, head_steps=2, utility_weight=5.0)
+LIMIT = Distortion("kl", 5.0)
+LINEAR = GameConfig(steps=600, batch=256, utility_weight=3.0)
 NETWORK = GameConfig(
     kind="network",
     hidden=32,
-    steps=400,
+    steps=600,
     batch=256,
-    head_steps=2,
     filter_rate=0.005,
-    utility_weight=5.0,
+    utility_weight=3.0,
 )
 VFAE = VFAEConfig(mmd_weight=1.0, label_weight=20.0, steps=4000)
 LMIFR = LMIFRConfig(most_leakage=0.08, most_information=20.0, steps=4000)

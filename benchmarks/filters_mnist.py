@@ -95,7 +95,7 @@ CASES = {
         {
             "linear": (replace(LINEAR, utility_weight=0.3), Distortion("kl", 3.0)),
             "network": (
-                replace(NETWORK, utility_weight=2.0, nearness_weight=0.45),
+                replace(NETWORK, utility_weight=2.0, nearness_weight=0.4),
                 Distortion("kl", 3.0),
             ),
         },

@@ -18,7 +18,7 @@ from understudy.filters.game import GameConfig, _Game, train_filter
 from understudy.filters.model import perturbation_of
 from understudy.privacy.noise import NoiseSource
 
-QUICK = GameConfig(steps=120, batch=256, head_steps=1, head_width=16, head_layers=1)
+QUICK = GameConfig(steps=200, batch=256, head_steps=2, head_width=16, head_layers=1)
 CHOICE = Choice(("hide",), ("keep",))
 
 
@@ -39,17 +39,38 @@ def test_it_hides_one_label_and_keeps_the_others() -> None:
 
 def test_an_adversary_that_is_misled_earns_nothing() -> None:
     """Labels swapped, not hidden, would be read by a fresh attacker just as well."""
-    config = replace(QUICK, utility_weight=0.0)
-    game = _Game(mixture(400), CHOICE, Distortion(), config, None, 0)
-    wrong = game.all.part(torch.nonzero(game.all.hidden[:, 0] == 1)[:, 0])
-    reader = torch.nn.Linear(6, 2)
-    torch.nn.init.zeros_(reader.weight)
-    for lean, most in ((20.0, 0.0), (-20.0, 1.0)):
-        reader.bias.data = torch.tensor([lean, -lean])
-        game.heads.adversaries[0] = reader
-        loss = float(game._filter_loss(wrong).detach())
-        assert 0.0 <= loss <= most, "a misled adversary is rewarded"
-    assert loss > 0.6
+    game = _Game(mixture(400), CHOICE, Distortion(), replace(QUICK, utility_weight=0.7), None, 0)
+    misled, starved, reading = (game._weights(torch.tensor([loss, 0.1])) for loss in (3, 0.7, 0.6))
+    assert misled.tolist() == pytest.approx([0.0, 0.7]), "a misled adversary is rewarded"
+    assert starved.tolist() == misled.tolist()
+    assert reading.tolist() == pytest.approx([-1.0, 0.7])
+
+
+def test_the_slope_is_that_of_the_filters_loss() -> None:
+    """One pass serves heads and filter; its slope must be what a loss of its own would give."""
+    config = replace(QUICK, utility_weight=0.7, nearness_weight=0.2, recovery_weight=0.3)
+    records = mixture(400)
+    one, two = (_Game(records, CHOICE, Distortion(), config, None, 0) for _ in range(2))
+    sent, pull = one._learn_and_pull()
+    batch = two._drawn()
+    again = two._sent(batch).detach().requires_grad_()
+    assert torch.equal(sent.detach(), again.detach())
+    losses = two.heads.losses(again.expand(2, *again.shape), batch.codes)
+    reads = float(losses[0] < two.entropies[0])
+    away = (again - batch.z).square().mean()
+    missed = two.recovery.missed(again, batch.residuals)
+    loss = -reads * losses[0] + 0.7 * losses[1] + 0.3 * missed + 0.2 * away
+    torch.autograd.backward(loss)
+    torch.testing.assert_close(pull, again.grad)
+
+
+def test_nearness_moves_less() -> None:
+    learned = mixture(2000)
+    far, near = (
+        train_filter(learned, CHOICE, Distortion("l2", 5.0), replace(QUICK, nearness_weight=weight))
+        for weight in (0.0, 0.5)
+    )
+    assert near.measured < 0.5 * far.measured
 
 
 @pytest.mark.parametrize("kind", ["linear", "network"])

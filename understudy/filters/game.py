@@ -15,17 +15,18 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.filters.choice import Choice, Codes, codes_of, joint_codes, refuse_impossible
 from understudy.filters.distortion import Distortion, Numbers, Perturbation
+from understudy.filters.heads import Heads, Recovery
 from understudy.filters.model import (
     KINDS,
     FilterShape,
     LatentFilter,
     checked_variances,
+    one_hot,
     perturbation_of,
     round_to_half,
 )
@@ -33,7 +34,10 @@ from understudy.methods.config import setting
 from understudy.nets.seeding import built, stream
 from understudy.progress import Progress, Silent
 
-_FALL = 0.95
+_FALL, _HEADS_FALL = 0.9, 0.5
+_WARM_UP = 0.02
+_BETWEEN = 8
+_ESTIMATED_ON = 512
 _WHILE_TRAINING = 1e-3
 _ROUNDINGS = 16
 _LEAST_SHRINK = 1e-6
@@ -56,13 +60,16 @@ class GameConfig:
         "kept, else 0",
         low=0.0,
     )
+    nearness_weight: float = setting(
+        0.0, "the weight of the mean square of what is added to a coordinate", low=0.0
+    )
     steps: int = setting(350, "steps of the filter", low=1)
-    head_steps: int = setting(2, "steps of the heads before each step of the filter", low=1)
+    head_steps: int = setting(2, "steps of the heads for each step of the filter", low=1)
     batch: int = setting(512, "records a step", low=2)
     head_width: int = setting(48, "units of each hidden layer of the heads", low=1)
     head_layers: int = setting(2, "hidden layers of the heads", low=1, high=8)
     filter_rate: float = setting(0.02, "Adam's learning rate of the filter, falling", low=0.0)
-    head_rate: float = setting(0.01, "Adam's learning rate of the heads", low=0.0)
+    head_rate: float = setting(0.01, "Adam's learning rate of the heads, falling", low=0.0)
 
 
 @dataclass(frozen=True)
@@ -106,42 +113,17 @@ def train_filter(
     return game.finished()
 
 
-class _Heads(nn.Module):
-    """One reader for every label, and one for what else a latent holds."""
-
-    def __init__(
-        self, latent: int, hidden: Sequence[int], kept: Sequence[int], config: GameConfig
-    ) -> None:
-        super().__init__()
-        self.adversaries = nn.ModuleList(_reader(latent, k, config) for k in hidden)
-        self.utilities = nn.ModuleList(_reader(latent, k, config) for k in kept)
-        self.recovery = _reader(latent, latent, config)
-
-    def losses(self, sent: torch.Tensor, batch: _Batch) -> tuple[list[torch.Tensor], torch.Tensor]:
-        """Cross-entropy of each hidden label, then the sum of those of the kept ones."""
-        hidden = [
-            F.cross_entropy(reader(sent), batch.hidden[:, i])
-            for i, reader in enumerate(self.adversaries)
-        ]
-        kept = sent.new_zeros(())
-        for i, reader in enumerate(self.utilities):
-            kept = kept + F.cross_entropy(reader(sent), batch.kept[:, i])
-        return hidden, kept
-
-    def unrecovered(self, sent: torch.Tensor, batch: _Batch) -> torch.Tensor:
-        """The share of the residuals' variance that cannot be read, as a mean square."""
-        return F.mse_loss(self.recovery(sent), batch.residuals)
-
-
 @dataclass(frozen=True)
 class _Batch:
+    """codes: the hidden labels' first, then the kept ones', `[labels, N]`."""
+
     z: torch.Tensor
-    hidden: torch.Tensor
-    kept: torch.Tensor
+    onehot: torch.Tensor
+    codes: torch.Tensor
     residuals: torch.Tensor
 
     def part(self, rows: torch.Tensor) -> _Batch:
-        return _Batch(self.z[rows], self.hidden[rows], self.kept[rows], self.residuals[rows])
+        return _Batch(self.z[rows], self.onehot[rows], self.codes[:, rows], self.residuals[rows])
 
 
 class _Game:
@@ -157,43 +139,105 @@ class _Game:
         seed: int,
     ) -> None:
         self.choice, self.distortion, self.config = choice, distortion, config
-        self.all = _batch_of(records, choice)
+        private = [len(a.classes) for a in choice.attributes(records, choice.private)]
+        useful = [len(a.classes) for a in choice.attributes(records, choice.useful)]
+        self.all = _batch_of(records, choice, private)
         latents = np.asarray(records.features, np.float64)
         self.variances = checked_variances(latents.var(axis=0) if variances is None else variances)
-        private = [len(records.schema.attribute(n).classes) for n in choice.private]
-        useful = [len(records.schema.attribute(n).classes) for n in choice.useful]
         shape = FilterShape(latents.shape[1], tuple(private), config.kind, config.hidden)
         self.model = built(shape.build, seed, "filter")
-        self.heads = built(lambda: _Heads(shape.latent, private, useful, config), seed, "heads")
+        wide, deep = config.head_width, config.head_layers
+        self.heads = built(lambda: Heads(shape.latent, private + useful, wide, deep), seed, "heads")
+        self.recovery = built(lambda: Recovery(shape.latent, wide), seed, "recovery")
         weight = config.recovery_weight
-        self.recovery = (0.0 if useful else 1.0) if weight is None else weight
-        self.entropies = [_entropy(self.all.hidden[:, i]) for i in range(len(private))]
+        self.recovery_weight = (0.0 if useful else 1.0) if weight is None else weight
+        self.entropies = torch.tensor([_entropy(codes) for codes in self.all.codes[: len(private)]])
         self.random = stream(seed, "batches and noise")
-        combinations, counts = torch.unique(self.all.hidden, dim=0, return_counts=True)
-        self.combinations, self.counts = combinations, counts.numpy()
-        self._filter_adam = torch.optim.Adam(
-            self.model.parameters(), config.filter_rate, betas=(0.5, 0.99), fused=True
-        )
-        self._head_adam = torch.optim.Adam(
-            self.heads.parameters(), config.head_rate, betas=(0.9, 0.99), fused=True
-        )
+        self.combinations, self.counts = _combinations(records, choice, self.all.onehot)
+        self._filter_adam = _adam(self.model, config.filter_rate, 0.5)
+        self._head_adam = _adam(nn.ModuleList([self.heads, self.recovery]), config.head_rate, 0.9)
 
     def step(self, number: int) -> None:
         """The heads learn on what is sent now; then the filter moves, and is brought to budget."""
-        for _ in range(self.config.head_steps):
-            batch = self._drawn()
-            with torch.no_grad():
-                sent = self._sent(batch)
-            hidden, kept = self.heads.losses(sent, batch)
-            loss = torch.stack(hidden).sum() + kept
-            if self.recovery:
-                loss = loss + self.heads.unrecovered(sent, batch)
-            _descend(self._head_adam, loss)
-        for group in self._filter_adam.param_groups:
-            group["lr"] = self.config.filter_rate * (1 - _FALL * number / self.config.steps)
+        done = number / self.config.steps
+        _set_rate(self._head_adam, self.config.head_rate * (1 - _HEADS_FALL * done))
+        _set_rate(self._filter_adam, self.config.filter_rate * (1 - _FALL * done))
+        for _ in range(self.config.head_steps - 1):
+            self._learn()
+        sent, pull = self._learn_and_pull()
+        if number < _WARM_UP * self.config.steps:
+            return
+        self._filter_adam.zero_grad(set_to_none=True)
+        torch.autograd.backward(sent, pull)
+        self._filter_adam.step()
+        if number % _BETWEEN == 0:
+            self._into_budget()
+
+    def _learn(self) -> None:
+        """One step of the heads alone."""
         batch = self._drawn()
-        _descend(self._filter_adam, self._filter_loss(batch))
-        self.model.shrink(self.distortion.largest_scale(self._change(batch), _WHILE_TRAINING))
+        with torch.no_grad():
+            sent = self._sent(batch)
+        self._head_adam.zero_grad(set_to_none=True)
+        losses = self.heads.losses(sent.expand(len(batch.codes), *sent.shape), batch.codes)
+        loss = losses.sum()
+        if self.recovery_weight:
+            loss = loss + self.recovery.missed(sent, batch.residuals)
+        torch.autograd.backward(loss)
+        self._head_adam.step()
+
+    def _learn_and_pull(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """One step of the heads; what was sent, and the slope of the filter's loss there.
+
+        One pass for both: each head reads a copy of its own, whose gradient is turned round for
+        an adversary and weighted for a kept label.
+        """
+        batch = self._drawn()
+        sent = self._sent(batch)
+        copies = sent.detach().repeat(len(batch.codes), 1, 1).requires_grad_()
+        self._head_adam.zero_grad(set_to_none=True)
+        losses = self.heads.losses(copies, batch.codes)
+        torch.autograd.backward(losses.sum())
+        pull = torch.einsum("h,hnd->nd", self._weights(losses.detach()), _slope(copies))
+        if self.recovery_weight:
+            copy = sent.detach().requires_grad_()
+            torch.autograd.backward(self.recovery.missed(copy, batch.residuals))
+            pull = pull + self.recovery_weight * _slope(copy)
+        self._head_adam.step()
+        if self.config.nearness_weight:
+            # The slope of the mean square, which is that of `F.mse_loss`.
+            moved = sent.detach() - batch.z
+            pull = pull + self.config.nearness_weight * 2 / moved.numel() * moved
+        return sent, pull
+
+    def _sent(self, batch: _Batch) -> torch.Tensor:
+        noise = torch.randn(batch.z.shape, generator=self.random)
+        return self.model.sent(batch.z, batch.onehot, noise)
+
+    def _weights(self, losses: torch.Tensor) -> torch.Tensor:
+        """How much each head's loss counts for the filter, which descends.
+
+        What an adversary still reads counts against the filter, never below nothing: one that is
+        worse than guessing has been misled, not starved, and a fresh one would read what it
+        misreads.
+        """
+        weights = torch.full_like(losses, self.config.utility_weight)
+        hidden = len(self.entropies)
+        weights[:hidden] = -(losses[:hidden] < self.entropies).float()
+        return weights
+
+    @torch.no_grad()
+    def _into_budget(self) -> None:
+        """Of the linear filter exactly; of a network, estimated on some records."""
+        if self.model.shape.kind == "linear":
+            shifts = self.model.shift_of(self.combinations, self.combinations)
+            weights = self.counts
+        else:
+            rows = torch.randint(len(self.all.z), (_ESTIMATED_ON,), generator=self.random)
+            shifts = self.model.shift_of(self.all.z[rows], self.all.onehot[rows])
+            weights = np.ones(len(rows))
+        change = Perturbation.of(self.model.noise.numpy(), shifts.numpy(), weights, self.variances)
+        self.model.shrink(self.distortion.largest_scale(change, _WHILE_TRAINING))
 
     def finished(self) -> TrainedFilter:
         """The filter with half-precision values, within its budget on all records."""
@@ -211,51 +255,21 @@ class _Game:
         raise ArithmeticError("the filter could not be brought within its budget")
 
     def _change_of_all(self) -> Perturbation:
-        return perturbation_of(self.model, self.all.z, self.all.hidden, self.variances)
-
-    def _filter_loss(self, batch: _Batch) -> torch.Tensor:
-        """What the adversary still reads, never rewarded below nothing, and what is lost.
-
-        An adversary that is worse than guessing has been misled, not starved: a fresh one
-        would read what it misreads.
-        """
-        sent = self._sent(batch)
-        hidden, kept = self.heads.losses(sent, batch)
-        read = [F.relu(h - loss) for h, loss in zip(self.entropies, hidden, strict=True)]
-        loss = torch.stack(read).sum() + self.config.utility_weight * kept
-        if self.recovery:
-            loss = loss + self.recovery * self.heads.unrecovered(sent, batch)
-        return loss
-
-    def _sent(self, batch: _Batch) -> torch.Tensor:
-        noise = torch.randn(batch.z.shape, generator=self.random)
-        sent: torch.Tensor = self.model(batch.z, batch.hidden, noise)
-        return sent
+        hidden = self.all.codes[: len(self.entropies)].T
+        return perturbation_of(self.model, self.all.z, hidden, self.variances)
 
     def _drawn(self) -> _Batch:
         size = self.config.batch
         return self.all.part(torch.randint(len(self.all.z), (size,), generator=self.random))
 
-    @torch.no_grad()
-    def _change(self, batch: _Batch) -> Perturbation:
-        """Of the linear filter exactly; of a network, estimated on the batch."""
-        if self.model.shape.kind == "linear":
-            shifts = self.model.shift(self.combinations, self.combinations)
-            return Perturbation.of(
-                self.model.noise.numpy(), shifts.numpy(), self.counts, self.variances
-            )
-        return perturbation_of(self.model, batch.z, batch.hidden, self.variances)
 
-
-def _batch_of(records: Records, choice: Choice) -> _Batch:
+def _batch_of(records: Records, choice: Choice, classes: Sequence[int]) -> _Batch:
     z = torch.from_numpy(np.array(records.features, np.float32))
     hidden = [codes_of(records, name) for name in choice.private]
     kept = [codes_of(records, name) for name in choice.useful]
-    columns = [
-        np.stack(c, axis=1) if c else np.zeros((len(z), 0), np.int64) for c in (hidden, kept)
-    ]
+    codes = torch.from_numpy(np.stack(hidden + kept))
     residuals = _residuals(records, joint_codes(hidden, len(records)))
-    return _Batch(z, torch.from_numpy(columns[0]), torch.from_numpy(columns[1]), residuals)
+    return _Batch(z, one_hot(codes[: len(hidden)].T, classes), codes, residuals)
 
 
 def _residuals(records: Records, groups: Codes) -> torch.Tensor:
@@ -279,19 +293,31 @@ def _check_latents(records: Records) -> None:
         raise UserError("the latents hold values that are not finite numbers.")
 
 
-def _reader(latent: int, classes: int, config: GameConfig) -> nn.Module:
-    layers: list[nn.Module] = []
-    for width in [latent] + [config.head_width] * (config.head_layers - 1):
-        layers += [nn.Linear(width, config.head_width), nn.ELU()]
-    return nn.Sequential(*layers, nn.Linear(config.head_width, classes))
-
-
 def _entropy(codes: torch.Tensor) -> float:
     shares = torch.bincount(codes).double() / len(codes)
     return float(-(shares * shares.clamp(min=1e-300).log()).sum())
 
 
-def _descend(optimiser: torch.optim.Optimizer, loss: torch.Tensor) -> None:
-    optimiser.zero_grad(set_to_none=True)
-    torch.autograd.backward(loss)
-    optimiser.step()
+def _combinations(
+    records: Records, choice: Choice, onehot: torch.Tensor
+) -> tuple[torch.Tensor, Numbers]:
+    """The combinations of hidden labels that occur, one-hot, and how often."""
+    joint = joint_codes([codes_of(records, name) for name in choice.private], len(records))
+    _, first, counts = np.unique(joint, return_index=True, return_counts=True)
+    return onehot[torch.from_numpy(first)], counts.astype(np.float64)
+
+
+def _slope(leaf: torch.Tensor) -> torch.Tensor:
+    found = leaf.grad
+    if found is None:
+        raise ArithmeticError("no gradient reached what is sent")
+    return found
+
+
+def _adam(module: nn.Module, rate: float, momentum: float) -> torch.optim.Adam:
+    return torch.optim.Adam(module.parameters(), rate, betas=(momentum, 0.99), fused=True)
+
+
+def _set_rate(adam: torch.optim.Adam, rate: float) -> None:
+    for group in adam.param_groups:
+        group["lr"] = rate

@@ -66,7 +66,11 @@ class LatentFilter(nn.Module):
         return moved
 
     def forward(self, z: torch.Tensor, codes: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-        return z + self.shift(z, codes) + noise @ self.noise.T
+        return self.sent(z, one_hot(codes, self.shape.classes), noise)
+
+    def sent(self, z: torch.Tensor, onehot: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        """What leaves, from labels that are one-hot already."""
+        return z + self.shift_of(z, onehot) + noise @ self.noise.T
 
     @torch.no_grad()
     def shrink(self, scale: float) -> None:
@@ -99,7 +103,7 @@ class FilterGraph(nn.Module):
     def forward(
         self, latents: torch.Tensor, noise: torch.Tensor, labels: torch.Tensor
     ) -> torch.Tensor:
-        return latents + self.model.shift_of(latents, labels) + noise @ self.model.noise.T
+        return self.model.sent(latents, labels, noise)
 
 
 def one_hot(codes: torch.Tensor, classes: Sequence[int]) -> torch.Tensor:

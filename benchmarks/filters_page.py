@@ -1,0 +1,112 @@
+"""Write the measured part of docs/filters.md from the evidence files.
+
+    python benchmarks/filters_page.py
+
+Everything below the heading is replaced; a measurement that is not there is named as missing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+EVIDENCE, PAGE = ROOT / "benchmarks" / "evidence", ROOT / "docs" / "filters.md"
+HEADING = "## What was measured"
+PARTS = {
+    "case-1": "MNIST case 1: the digit is hidden, the circle is kept",
+    "case-2": "MNIST case 2: at least 5 is hidden, odd is kept, the circle is in no loss",
+    "two-users": "Two users: one hides what the other keeps (the paper's Table 4)",
+    "sweep": "Case 2 over budgets b (KL), beside Gaussian noise of equal distortion",
+}
+_WORDS = {"vae": "the paper, raw", "generative-filter": "the paper, filtered"}
+_FIGURES = ("hidden gender accuracy", "kept income accuracy")
+_AREAS = ("hidden gender AUROC", "kept income AUROC")
+
+
+def main() -> None:
+    before = PAGE.read_text(encoding="utf-8").partition(HEADING)[0]
+    PAGE.write_text(before + section(EVIDENCE), encoding="utf-8")
+
+
+def section(folder: Path) -> str:
+    """The heading and all that follows it."""
+    makers = {"filters_mnist": mnist, "filters_adult": adult, "filter_speed": speed}
+    blocks = [HEADING, "Accuracies on test records; readers are trained afresh on what was sent."]
+    for name, maker in makers.items():
+        path = folder / f"{name}.json"
+        if path.exists():
+            blocks += maker(json.loads(path.read_text(encoding="utf-8"))["result"])
+        else:
+            blocks.append(f"`{name}` is still to be measured (`benchmarks/{name}.py`).")
+    return "\n\n".join(blocks) + "\n"
+
+
+def mnist(result: Mapping[str, Any]) -> list[str]:
+    blocks = []
+    for part, words in PARTS.items():
+        if part not in result:
+            continue
+        means = result[part]["mean"]
+        names = sorted({name for values in means.values() for name in values})
+        rows = [[sent, *(values.get(name, "") for name in names)] for sent, values in means.items()]
+        rows += [[sent, *(paper.get(n, "") for n in names)] for sent, paper in papers(result, part)]
+        blocks += [f"**{words}.** {_seeds(result[part])}", table(["sent, reader", *names], rows)]
+    return blocks
+
+
+def papers(result: Mapping[str, Any], part: str) -> list[tuple[str, dict[str, float]]]:
+    """The paper's rows for one part, by our names of the attributes."""
+    number = {"case-2": "1", "two-users": "4"}.get(part)
+    found: dict[str, dict[str, float]] = {}
+    for figure in result["published"].get(number, ()) if number else ():
+        user = f", {figure['note']}" if part == "two-users" else ""
+        attribute = figure["metric"].split()[1].removeprefix("digit-")
+        row = found.setdefault(f"{_WORDS[figure['method']]}{user}, mlp-15", {})
+        row[attribute] = figure["value"]
+    return list(found.items())
+
+
+def adult(result: Mapping[str, Any]) -> list[str]:
+    """Accuracy and the area from hard labels, which is what the paper's table has."""
+    rows: list[list[object]] = []
+    for method, metrics in result["mean"].items():
+        for reader in sorted({name.rpartition(", ")[2] for name in metrics}):
+            hard = [f"{words} of hard labels" for words in _AREAS]
+            rows.append([f"{method}, {reader}", *_means(metrics, [*_FIGURES, *hard], reader)])
+    for method in dict.fromkeys(f["method"] for f in result["published"]):
+        known = {f["metric"]: f["value"] for f in result["published"] if f["method"] == method}
+        rows.append([f"the paper, {method}", *(known[name] for name in (*_FIGURES, *_AREAS))])
+    header = ["sent, reader", "gender", "income", "gender AUROC", "income AUROC"]
+    return [f"**Adult: gender is hidden, income is kept.** {_seeds(result)}", table(header, rows)]
+
+
+def _means(
+    metrics: Mapping[str, Sequence[float]], names: Sequence[str], reader: str
+) -> list[float]:
+    return [metrics[f"{name}, {reader}"][0] for name in names]
+
+
+def speed(result: Mapping[str, Any]) -> list[str]:
+    columns = list(next(iter(result.values())))
+    rows = [[name, *(found[column] for column in columns)] for name, found in result.items()]
+    header = ["filter", *(column.replace("_", " ") for column in columns)]
+    return ["**Time and size**, 10,000 latents, one core.", table(header, rows)]
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    return "\n".join([_line(header), _line(["---"] * len(header)), *map(_line, rows)])
+
+
+def _line(cells: Sequence[object]) -> str:
+    return f"| {' | '.join(f'{c:.3f}' if isinstance(c, float) else str(c) for c in cells)} |"
+
+
+def _seeds(found: Mapping[str, Any]) -> str:
+    return f"Means over {len(found['seeds'])} seeds."
+
+
+if __name__ == "__main__":
+    main()

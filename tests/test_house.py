@@ -34,7 +34,7 @@ ROOMS = (
 EVERYWHERE = {"understudy", "understudy.errors", "understudy.progress"}
 """Modules that belong to no room; the bare package is what holds the version."""
 
-FEWEST_TESTS = 3800
+FEWEST_TESTS = 4700
 """A guard against tests that vanish unseen; raise it as the suite grows."""
 
 

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load as tensors_from_bytes
-from safetensors.torch import save as tensors_to_bytes
 from torch import nn
 from torch.nn import functional as F
 
 from understudy.data.records import Images, Records
 from understudy.data.schema import Schema
 from understudy.errors import UserError
+from understudy.methods.saved_network import load_weights, read_description, save_network
 from understudy.nets.generators import GeneratorSpec
 from understudy.nets.seeding import built, stream
-from understudy.privacy.state import sync_folder, write_durably
 
 FORMAT = "understudy-generator/1"
-_WEIGHTS, _DESCRIPTION = "generator.safetensors", "synthesizer.json"
+_WEIGHTS = "generator.safetensors"
 _ROWS_AT_ONCE = 2000
 
 
@@ -45,31 +42,19 @@ class GeneratorSynthesizer:
         return Images(self._images(codes, seed), {label: codes.numpy()}, self.schema)
 
     def save(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        weights = {
-            k: v.detach().cpu().contiguous() for k, v in self._generator.state_dict().items()
-        }
         description = {
             "format": FORMAT,
             "generator": self.spec.to_json(),
             "schema": self.schema.to_json(),
         }
-        replace_file(folder / _WEIGHTS, tensors_to_bytes(weights))
-        text = json.dumps(description, indent=1, sort_keys=True)
-        replace_file(folder / _DESCRIPTION, text.encode())
-        sync_folder(folder)
+        save_network(folder, _WEIGHTS, self._generator, description)
 
     @classmethod
     def load(cls, folder: Path) -> GeneratorSynthesizer:
-        path = folder / _DESCRIPTION
-        if not path.is_file():
-            raise UserError(f"{folder} holds no synthesizer; {_DESCRIPTION} is missing.")
-        description = json.loads(path.read_text(encoding="utf-8"))
-        if description.get("format") != FORMAT:
-            raise UserError(f"{path} has format {description.get('format')!r}, not {FORMAT!r}.")
+        description = read_description(folder, FORMAT)
         spec = GeneratorSpec.from_json(description["generator"])
         generator = built(spec.build, 0, "replaced by the saved weights")
-        generator.load_state_dict(tensors_from_bytes((folder / _WEIGHTS).read_bytes()))
+        load_weights(folder, _WEIGHTS, generator)
         return cls(spec, generator, Schema.from_json(description["schema"]))
 
     @torch.no_grad()
@@ -98,10 +83,3 @@ def sample_codes(n: int, labels: Any | None, classes: int, seed: int) -> torch.T
     if n and not (codes.min() >= 0 and codes.max() < classes):
         raise UserError(f"labels must be codes from 0 to {classes - 1}.")
     return torch.from_numpy(codes.astype(np.int64))
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    part = path.with_name(f".{path.name}.part")
-    write_durably(part, content)
-    part.replace(path)

@@ -18,8 +18,7 @@ from understudy.methods.diffusion.public_records import PublicImages
 from understudy.methods.diffusion.public_training import Pick, PublicCourse, train_on_public
 from understudy.methods.diffusion.settings import DiffusionConfig
 from understudy.methods.diffusion.training import DenoiserTraining
-from understudy.methods.synthesizer import replace_file
-from understudy.privacy.state import sync_folder
+from understudy.privacy.state import replace_durably
 
 _MODULES = ("denoising", "network", "public_training", "training")
 _CODE = (
@@ -59,8 +58,7 @@ def pretrained_weights(
     weights = {name: value.detach().cpu().contiguous() for name, value in state.items()}
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, save(weights))
-        sync_folder(path.parent)
+        replace_durably(path, save(weights))
     return weights
 
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load as tensors_from_bytes
-from safetensors.torch import save as tensors_to_bytes
 from torch import nn
 
 from understudy.data.records import Images, Records
 from understudy.data.schema import Schema
-from understudy.errors import UserError
 from understudy.methods.diffusion.denoising import Preconditioning
 from understudy.methods.diffusion.network import NetworkSpec
 from understudy.methods.diffusion.samplers import (
@@ -24,13 +20,13 @@ from understudy.methods.diffusion.samplers import (
     draw_images,
     guided,
 )
-from understudy.methods.synthesizer import replace_file, sample_codes
+from understudy.methods.saved_network import load_weights, read_description, save_network
+from understudy.methods.synthesizer import sample_codes
 from understudy.nets.seeding import built, stream
-from understudy.privacy.state import sync_folder
 from understudy.progress import Progress, Silent
 
 FORMAT = "understudy-diffusion/1"
-_WEIGHTS, _DESCRIPTION = "denoiser.safetensors", "synthesizer.json"
+_WEIGHTS = "denoiser.safetensors"
 _ROWS_AT_ONCE = {"cpu": 500, "cuda": 5000}
 
 
@@ -72,9 +68,6 @@ class DiffusionSynthesizer:
         return Images(self._images(codes, seed), {label: codes.numpy()}, self.schema)
 
     def save(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        state = self._network.state_dict()
-        weights = {k: v.detach().cpu().contiguous() for k, v in state.items()}
         description = {
             "format": FORMAT,
             "network": self.spec.to_json(),
@@ -82,22 +75,14 @@ class DiffusionSynthesizer:
             "drawing": self.drawing.to_json(),
             "schema": self.schema.to_json(),
         }
-        replace_file(folder / _WEIGHTS, tensors_to_bytes(weights))
-        text = json.dumps(description, indent=1, sort_keys=True)
-        replace_file(folder / _DESCRIPTION, text.encode())
-        sync_folder(folder)
+        save_network(folder, _WEIGHTS, self._network, description)
 
     @classmethod
     def load(cls, folder: Path) -> DiffusionSynthesizer:
-        path = folder / _DESCRIPTION
-        if not path.is_file():
-            raise UserError(f"{folder} holds no synthesizer; {_DESCRIPTION} is missing.")
-        data = json.loads(path.read_text(encoding="utf-8"))
-        if data.get("format") != FORMAT:
-            raise UserError(f"{path} has format {data.get('format')!r}, not {FORMAT!r}.")
+        data = read_description(folder, FORMAT)
         spec = NetworkSpec.from_json(data["network"])
         network = built(spec.build, 0, "replaced by the saved weights")
-        network.load_state_dict(tensors_from_bytes((folder / _WEIGHTS).read_bytes()))
+        load_weights(folder, _WEIGHTS, network)
         drawing = SamplerSettings.from_json(data["drawing"])
         schema = Schema.from_json(data["schema"])
         return cls(spec, network, Preconditioning(data["deviation"]), drawing, schema)

@@ -38,6 +38,12 @@ def table(count: int, seed: int = 0) -> Records:
 
 
 def accuracies(fitted: FairEncoder, learned: Records, asked: Records) -> list[float]:
+    """Of both labels, over sixteen draws of the codes' noise: one alone moves by .01 (sd)."""
+    draws = [_accuracies_once(fitted, learned, asked) for _ in range(16)]
+    return [sum(column) / len(draws) for column in zip(*draws, strict=True)]
+
+
+def _accuracies_once(fitted: FairEncoder, learned: Records, asked: Records) -> list[float]:
     codes = [replace(r, features=fitted.apply(r, NoiseSource()).features) for r in (learned, asked)]
     return [linear_accuracy(codes[0], codes[1], name) for name in ("hide", "keep")]
 
@@ -47,7 +53,7 @@ def test_vfae_hides_more_with_its_mmd() -> None:
     without = fit_vfae(learned, CHOICE, replace(QUICK_VFAE, mmd_weight=0.0))
     hidden, kept = accuracies(fit_vfae(learned, CHOICE, QUICK_VFAE), learned, asked)
     assert linear_accuracy(learned, asked, "hide") > 0.9
-    assert hidden < accuracies(without, learned, asked)[0] - 0.02, "the MMD does nothing"
+    assert hidden < accuracies(without, learned, asked)[0] - 0.03, "the MMD does nothing"
     assert hidden < 0.65
     assert kept > 0.8
 

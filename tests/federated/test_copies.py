@@ -1,0 +1,122 @@
+"""The gate of a device: filtered records that are nearly the raw ones do not leave."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from tests.data.samples import refused
+from tests.federated.scene import QUICK, encoder, records, user
+from understudy.errors import PrivacyError
+from understudy.federated.agreement import Agreement
+from understudy.federated.copies import check_copies, refuse_copies
+from understudy.federated.user import encoded, filtered, noised
+from understudy.filters.choice import Choice
+from understudy.filters.distortion import Distortion
+from understudy.filters.filter import Filter, fit_filter
+from understudy.privacy.account_book import Book
+from understudy.privacy.local_channel import LocalChannel
+from understudy.privacy.noise import NoiseSource
+
+
+@pytest.fixture(scope="module")
+def world():
+    made = encoder()
+    latents = encoded(made, records(200))
+    mine = fit_filter(latents, Choice(("tone",), ("row",)), Distortion(), made, QUICK)
+    return made, latents, mine
+
+
+def changed(mine: Filter, *, noise: float = 1.0, shift: float = 1.0) -> Filter:
+    """The same filter with its noise and its shift scaled."""
+    model = mine.model.shape.build()
+    model.load_state_dict(mine.model.state_dict())
+    with torch.no_grad():
+        model.noise.mul_(noise)
+        model.labels.mul_(shift)
+    return replace(mine, model=model)
+
+
+def sent_by(world, mine: Filter):
+    made, latents, _ = world
+    return filtered(made, latents, mine, Agreement.of(made), NoiseSource())
+
+
+def test_a_filter_that_changes_records_passes(world):
+    _, latents, mine = world
+    made = mine.apply(latents, NoiseSource()).features
+    found = check_copies(latents, made, mine)
+    assert found.count == 200
+    assert found.near <= 10
+    assert found.passed
+    assert len(sent_by(world, mine).records) == 200
+
+
+@pytest.mark.parametrize(
+    ("noise", "shift"), [(1e-3, 1e-3), (0.0, 0.0), (1e-3, 1.0), (0.0, 30.0)], ids=str
+)
+def test_a_filter_that_hardly_changes_them_sends_nothing(world, noise, shift):
+    """Also one that moves every record of a class alike: a shift can be taken back."""
+    with pytest.raises(PrivacyError, match="200 of 200 filtered records are near copies"):
+        sent_by(world, changed(world[2], noise=noise, shift=shift))
+
+
+def test_a_budget_next_to_nothing_is_refused(world):
+    made, latents, _ = world
+    tiny = fit_filter(latents, Choice(("tone",), ("row",)), Distortion("kl", 1e-6), made, QUICK)
+    with refused("near copies", "larger --budget"):
+        sent_by(world, tiny)
+
+
+def test_some_copies_are_enough(world):
+    """One class left as it is: most records are changed, and the rest leave raw."""
+    _, latents, mine = world
+    made = mine.apply(latents, NoiseSource()).features.copy()
+    few = np.arange(len(made)) < 16
+    made[few] = latents.features[few]
+    with refused("of 200"):
+        refuse_copies(latents, made, mine)
+    made[4:16] += 1.0
+    refuse_copies(latents, made, mine)
+
+
+def test_one_record_is_compared_too(world):
+    _, latents, mine = world
+    alone = latents.select(np.arange(1))
+    refuse_copies(alone, alone.features + np.float32(1.0), mine)
+    with refused("1 of 1"):
+        refuse_copies(alone, alone.features, mine)
+
+
+def test_nothing_but_the_sentence_says_what_was_found(world, tmp_path):
+    """No file, no entry in the book: the folder to send is not begun."""
+    made, latents, mine = world
+    book = Book.open("mine", tmp_path)
+    still = changed(mine, noise=0.0, shift=0.0)
+    with refused("near copies"):
+        filtered(made, latents, still, Agreement.of(made), NoiseSource(), None, book)
+    assert book.runs() == ()
+
+
+def test_a_local_mechanism_has_no_gate(world, tmp_path, monkeypatch):
+    """Whether a private release goes out must not depend on raw records."""
+    made, latents, _ = world
+
+    def never(*words: object) -> None:
+        del words
+        raise AssertionError("the gate looked at a local release")
+
+    monkeypatch.setattr("understudy.federated.user.refuse_copies", never)
+    channel = LocalChannel(made.radius, 1e4, 0.5)
+    book = Book.open("mine", tmp_path)
+    assert len(noised(made, latents, channel, Agreement.of(made), NoiseSource(), book).records)
+
+
+def test_a_user_of_such_a_filter_sends_nothing(world):
+    made, _, _ = world
+    mine = replace(user(), distortion=Distortion("kl", 1e-6))
+    with refused("near copies"):
+        mine.contribute(made, Agreement.of(made))

@@ -38,7 +38,7 @@ def test_a_collection_is_signed_and_checked(place, capsys):
     assert run([*collect, "out", "--sign", "key"]) == 0
     verify = ["verify", "out", "--key", "key.public", "--encoder", "e.safetensors"]
     assert told(capsys, verify)["verdict"] == "consistent and authenticated"
-    refused(capsys, [*collect[1:], "other", "--sign", "key.public"], "private key")
+    refused(capsys, [*collect[1:], "other", "--sign", "key.public"], "key.public", "chmod")
     refused(capsys, [*collect[1:], "other", "--sign", "nowhere"], "nowhere")
     assert not (place / "other").exists()
     card = place / "out" / "README.md"

@@ -99,6 +99,7 @@ def test_tampering_after_signing_is_refused(signed, keys, name):
 
 
 def test_a_key_that_cannot_sign_leaves_nothing(tmp_path, merged, keys):
+    (keys / "mine.public").chmod(0o600)
     with refused("private key"):
         write_collection(tmp_path / "x", merged, encoder(), "A title", keys / "mine.public")
     assert list(tmp_path.iterdir()) == []

@@ -23,7 +23,7 @@ TABLE = "data/train-00000-of-00001.parquet"
 _COLUMNS = {IMAGES: "image"}
 _ROWS = 1000
 _IMAGE_TYPE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-_LATENT_TYPE = pa.list_(pa.float32())
+_LATENT_TYPE = pa.list_(pa.field("element", pa.float32()))
 
 
 def sent_attributes(merged: Merged) -> list[Attribute]:

@@ -64,7 +64,8 @@ def claim_problems(claim: Mapping[str, Any]) -> list[str]:
         for name, value in expected.items()
         if name in claim and not _same(name, claim[name], value)
     ]
-    stated = replace(found, **{name: number_from_json(claim[name]) for name in _FIGURES})
+    epsilon, user_epsilon = (number_from_json(claim[name]) for name in _FIGURES)
+    stated = replace(found, epsilon=epsilon, user_epsilon=user_epsilon)
     if claim["statement"] != stated.words(users):
         problems.append("its statement does not follow from the terms that users sent under.")
     if sum(term.records for term in terms) != claim["records"]["count"]:

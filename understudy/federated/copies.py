@@ -15,53 +15,71 @@ import numpy as np
 from understudy.data.records import Array, Records
 from understudy.errors import PrivacyError
 from understudy.filters.filter import Filter
+from understudy.progress import Progress, Silent
 
 NEAR = 0.02
-"""A record is nearly its raw self within this part of the distance of two records."""
+"""Within this part of the usual distance between two records, a record is as good as itself."""
 
 MOST = 0.05
-"""The share of near copies that chance may leave: noise is small now and then."""
+"""The share of near copies that is let through: any noise is small now and then."""
 
 
 @dataclass(frozen=True)
 class CopyCheck:
-    """How many of `count` filtered records are near copies. For the device's owner alone.
+    """What a comparison of `count` filtered records with their raw latents found.
 
-    A near copy lies within `limit` of its raw latent, as it is or once the filter's shift is
-    taken back: the shift is the same for all records of a class (or a smooth function of the
-    record), so that whoever learns it from a few pairs can take it back for the others.
+    It is for the device's owner alone.
+
+    near: those that lie within the limit of their raw latent.
+    steady: those that would, were the filter's shift taken back: its noise hardly touched them.
     """
 
     count: int
     near: int
-    limit: float
+    steady: int
 
     @property
     def passed(self) -> bool:
         return self.near <= MOST * self.count
 
+    @property
+    def warning(self) -> str | None:
+        """A shift without noise may hide a label; whoever learns it can take it back."""
+        if self.steady <= self.count / 2:
+            return None
+        return (
+            f"warning: the filter adds next to no noise to {self.steady} of {self.count} records; "
+            "whoever learns how it moves them can move them back."
+        )
+
 
 def check_copies(raw: Records, sent: Array, filter_: Filter) -> CopyCheck:
-    """Compare filtered latents with the raw ones that they were made of, row by row."""
-    apart = math.sqrt(2 * float(np.sum(filter_.variances)))
-    limit = NEAR * apart
+    """Compare filtered latents with the raw ones that they were made of, row by row.
+
+    The limit is `NEAR` times the root mean squared distance between two records, by the
+    variances that the filter was trained with.
+    """
+    limit = NEAR * math.sqrt(2 * float(np.sum(filter_.variances)))
     moved = np.asarray(sent, np.float64) - np.asarray(raw.features, np.float64)
     noise = moved - filter_.shift_of(raw)
-    nearest = np.minimum(np.linalg.norm(moved, axis=1), np.linalg.norm(noise, axis=1))
-    return CopyCheck(len(moved), int((nearest < limit).sum()), limit)
+    near, steady = (int((np.linalg.norm(v, axis=1) < limit).sum()) for v in (moved, noise))
+    return CopyCheck(len(moved), near, steady)
 
 
-def refuse_copies(raw: Records, sent: Array, filter_: Filter) -> None:
-    """Raise one sentence if a filter hardly changes these records.
+def refuse_copies(
+    raw: Records, sent: Array, filter_: Filter, progress: Progress | None = None
+) -> None:
+    """Raise one sentence if a filter hardly changes these records; warn if it adds no noise.
 
-    Guarantee: none of differential privacy. It catches a filter whose noise has vanished or
-    whose budget is next to nothing, and a mistake that sends raw latents; it does not show
-    that anything is hidden.
+    Guarantee: none of differential privacy. It catches a filter whose budget is next to
+    nothing or whose noise and shift have vanished, and a mistake that sends raw latents; it
+    does not show that anything is hidden.
     """
     found = check_copies(raw, sent, filter_)
     if not found.passed:
         raise PrivacyError(
             f"nothing is sent: {found.near} of {found.count} filtered records are near copies of "
-            "your raw latents, but for the filter's fixed shift; train a filter with a larger "
-            "--budget, or use --mechanism gaussian."
+            "your raw latents; train a filter with a larger --budget, or use --mechanism gaussian."
         )
+    if found.warning is not None:
+        (progress or Silent()).say(found.warning)

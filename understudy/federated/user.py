@@ -104,7 +104,7 @@ class User:
         agreed = {a.name for a in agreement.labels}
         willing = self.choice.useful if self.labels is None else self.labels
         sent = [name for name in willing if name in agreed]
-        return filtered(encoder, latents, mine, agreement, noise, sent, self.book)
+        return filtered(encoder, latents, mine, agreement, noise, sent, self.book, progress)
 
 
 def filtered(
@@ -115,6 +115,7 @@ def filtered(
     noise: NoiseSource,
     labels: Sequence[str] | None = None,
     book: Book | None = None,
+    progress: Progress | None = None,
 ) -> Contribution:
     """Latents through a filter, with kept labels: what leaves of them under an agreement.
 
@@ -134,7 +135,7 @@ def filtered(
             )
     _check_codes(latents, kept)
     made = filter_.apply(latents, noise)
-    refuse_copies(latents, made.features, filter_)
+    refuse_copies(latents, made.features, filter_, progress)
     found = _contribution(encoder, made, kept, agreement, None)
     if book is not None:
         note_filtered(book, found)

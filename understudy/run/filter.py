@@ -203,7 +203,7 @@ def apply_for_collector(
         _refuse_promises(sending)
         mine = load_filter(sending.filter, encoder.digest)
         latents = encoded(encoder, own_records(encoder, source.data, source.part, progress))
-        made = filtered(encoder, latents, mine, agreement, noise, sending.labels, book)
+        made = filtered(encoder, latents, mine, agreement, noise, sending.labels, book, progress)
     else:
         channel = _channel(sending, encoder.radius)
         latents = encoded(encoder, own_records(encoder, source.data, source.part, progress))

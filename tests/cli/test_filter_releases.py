@@ -40,6 +40,7 @@ def test_a_collection_is_signed_and_checked(place, capsys):
     assert told(capsys, verify)["verdict"] == "consistent and authenticated"
     refused(capsys, [*collect[1:], "other", "--sign", "key.public"], "key.public", "chmod")
     refused(capsys, [*collect[1:], "other", "--sign", "nowhere"], "nowhere")
+    refused(capsys, [*collect[1:], "other", "--title", "of /" + "home/ann/scans"], "title")
     assert not (place / "other").exists()
     card = place / "out" / "README.md"
     card.write_text(card.read_text() + "All is private.\n")

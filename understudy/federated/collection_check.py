@@ -98,7 +98,7 @@ def _contents(
         if not changed:
             problems += table_problems(folder / TABLE, claim["records"])
         words = tuple(str(line) for line in claim["statement"])
-    except (*UNREADABLE, pa.ArrowException) as error:
+    except (*UNREADABLE, ArithmeticError, pa.ArrowException) as error:
         return [*problems, reason(error, f"{CLAIM} or {TABLE}")], ()
     return problems, words if encoder is not None else (*words, _NOT_COMPARED)
 

@@ -12,7 +12,7 @@ from tests.data.samples import refused
 from tests.federated.scene import QUICK, encoder, records, user
 from understudy.errors import PrivacyError
 from understudy.federated.agreement import Agreement
-from understudy.federated.copies import check_copies, refuse_copies
+from understudy.federated.copies import CopyCheck, check_copies, refuse_copies
 from understudy.federated.user import encoded, filtered, noised
 from understudy.filters.choice import Choice
 from understudy.filters.distortion import Distortion
@@ -107,6 +107,15 @@ def test_one_record_is_compared_too(world):
     refuse_copies(alone, alone.features + np.float32(1.0), mine)
     with refused("1 of 1"):
         refuse_copies(alone, alone.features, mine)
+
+
+@pytest.mark.parametrize(
+    ("near", "count", "passed"),
+    [(0, 1, True), (1, 1, False), (1, 2, True), (2, 2, False), (1, 10, True), (2, 10, False)]
+    + [(5, 100, True), (6, 100, False), (100, 100, False)],
+)
+def test_a_single_one_among_several_is_chance(near, count, passed):
+    assert CopyCheck(count, near, 0).passed == passed
 
 
 def test_nothing_but_the_sentence_says_what_was_found(world, tmp_path):

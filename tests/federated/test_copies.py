@@ -111,8 +111,10 @@ def test_one_record_is_compared_too(world):
 
 @pytest.mark.parametrize(
     ("near", "count", "passed"),
-    [(0, 1, True), (1, 1, False), (1, 2, True), (2, 2, False), (1, 10, True), (2, 10, False)]
-    + [(5, 100, True), (6, 100, False), (100, 100, False)],
+    [
+        *((0, 1, True), (1, 1, False), (1, 2, True), (2, 2, False)),
+        *((1, 10, True), (2, 10, False), (5, 100, True), (6, 100, False), (100, 100, False)),
+    ],
 )
 def test_a_single_one_among_several_is_chance(near, count, passed):
     assert CopyCheck(count, near, 0).passed == passed

@@ -19,7 +19,7 @@ from understudy.encoders.provenance import Provenance
 from understudy.federated.agreement import Agreement
 from understudy.federated.collected_table import TABLE, table_problems
 from understudy.federated.collection import folder_refusals, write_collection
-from understudy.federated.collection_check import verify_any
+from understudy.federated.collection_check import verify_any, verify_collection
 from understudy.federated.collection_claim import CLAIM, claim_of
 from understudy.federated.merging import Gathering
 from understudy.federated.terms import CollectedClaim, terms_of
@@ -286,3 +286,37 @@ def test_another_machine_s_last_digits_are_no_problem():
     far = {**claim, "user_epsilon": claim["user_epsilon"] * 0.99}
     assert any("user_epsilon" in p for p in claim_problems(far))
     assert any("accountant" in p for p in claim_problems({**claim, "accountant": "guessing"}))
+
+
+def spoilt(value, place=()):
+    """The same JSON with one value after the other replaced by what has no business there."""
+    for odd in (None, [{}], -1, 1e308):
+        yield place, odd
+    if isinstance(value, dict | list):
+        for key, held in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from spoilt(held, (*place, key))
+
+
+def with_at(value, place, odd):
+    if not place:
+        return odd
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[place[0]] = with_at(copy[place[0]], place[1:], odd)
+    return copy
+
+
+def test_a_hostile_claim_is_a_problem_and_never_a_crash(tmp_path):
+    made = encoder()
+    local = replace(contribution(0), channel=LocalChannel(2.0, 1.0, 1e-6, {"row": 1.0}))
+    gathering = Gathering.under(Agreement.of(made))
+    gathering.take("me", lambda: local)
+    write_collection(tmp_path / "out", gathering.merged(), made, "A title")
+    claim = json.loads((tmp_path / "out" / CLAIM).read_text())
+    tried = 0
+    for place, odd in spoilt({k: v for k, v in claim.items() if k != "versions"}):
+        forge(tmp_path / "out", CLAIM, json.dumps(with_at(claim, place, odd)).encode())
+        unchanged = with_at(claim, place, odd) == claim
+        found = verify_collection(tmp_path / "out", encoder=made)
+        assert found.ok == unchanged, (place, odd)
+        tried += 1
+    assert tried > 150

@@ -32,13 +32,14 @@ from understudy.encoders.encoder import Encoder
 from understudy.encoders.provenance import Provenance
 from understudy.federated.agreement import Agreement
 from understudy.federated.client import Device
-from understudy.federated.collection import verify_any
+from understudy.federated.collection_check import verify_any
 from understudy.federated.contribution import Contribution
 from understudy.federated.simulation import partition_of, simulate
 from understudy.federated.user import User
 from understudy.filters.choice import Choice
 from understudy.filters.distortion import Distortion
 from understudy.methods.vae import DenseVAE
+from understudy.privacy.account_book import Book
 from understudy.privacy.local_channel import LocalChannel
 from understudy.progress import Progress, Silent
 
@@ -100,11 +101,12 @@ class Vandal(User):
         return Contribution(agreement.encoder, agreement.content, Records(nothing, {}, Schema(())))
 
 
-def wishes(number: int, mine: Records, radius: float) -> User:
+def wishes(number: int, mine: Records, radius: float, home: Path) -> User:
     random = np.random.default_rng((SEED, number))
     names = list(random.permutation(mine.schema.names))
     if number % LOCAL_EVERY == LOCAL_EVERY - 1:
-        return User(mine, None, channel=LocalChannel(radius, 8.0, 1e-5, {str(names[0]): 2.0}))
+        channel = LocalChannel(radius, 8.0, 1e-5, {str(names[0]): 2.0})
+        return User(mine, None, channel=channel, book=Book.open(f"user {number}", home))
     hidden = int(random.integers(1, 3))
     kept = int(random.integers(1, 3))
     kind = str(random.choice(list(BUDGETS)))
@@ -133,7 +135,7 @@ def measured(
         mine = Records(features, columns, schema)
         if number % GARBAGE_EVERY == GARBAGE_EVERY - 3:
             return Device(encoder, Vandal(mine, None))
-        return Device(encoder, wishes(number, mine, radius))
+        return Device(encoder, wishes(number, mine, radius, out.parent / "home"))
 
     with Watch() as watch:
         start = time.perf_counter()

@@ -26,6 +26,7 @@ def ready(tmp_path_factory):
     pictures(place / "mine")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
+        patch.setenv("UNDERSTUDY_HOME", str(place / "home"))
         train = ["filter", "train", "e.safetensors", "mine"]
         assert run([*train, *WORDS, "-o", "a.filter"]) == 0
         words = ["--hide", "row,side", "--set", "steps=3", "--set", "kind=network"]

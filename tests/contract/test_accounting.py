@@ -9,13 +9,21 @@ import pytest
 
 from tests.privacy.rig import plan
 from understudy.privacy.accountants import price
-from understudy.privacy.events import Event, Gaussian, LocalGaussian, NonPrivate, PoissonGaussian
+from understudy.privacy.events import (
+    Event,
+    Gaussian,
+    LocalGaussian,
+    NonPrivate,
+    PoissonGaussian,
+    RandomisedResponse,
+)
 from understudy.privacy.ledger import Ledger, spent_events
 from understudy.privacy.mechanisms import (
     _KINDS,
     DPSGD,
     EnsembleGradients,
     EnsembleVotes,
+    LocalLabels,
     LocalRelease,
     Mechanism,
     NoisyHistogram,
@@ -31,6 +39,7 @@ CHARGED: list[tuple[Mechanism, Event]] = [
     (EnsembleVotes("votes", shards=5, queries=7, sigma=2.0), Gaussian(2.0, 7)),
     (EnsembleGradients("gradients", 5, queries=7, clip=3.0, sigma=2.0), Gaussian(2.0, 7)),
     (LocalRelease("local", radius=3.0, sigma=2.0), LocalGaussian(2.0, 1)),
+    (LocalLabels("labels", epsilon=0.5), RandomisedResponse(0.5, 1)),
     (Reveal("reveal", "a test"), NonPrivate("a test")),
 ]
 

@@ -7,10 +7,22 @@ import numpy as np
 import pytest
 
 from tests.data.samples import refused
+from tests.encoders.samples import PUBLIC
 from tests.federated.scene import contribution, encoder
+from understudy.data.schema import Attribute, Schema
+from understudy.encoders.citation import Citation
+from understudy.encoders.provenance import Provenance
 from understudy.federated.agreement import Agreement
 from understudy.federated.contribution import Contribution, read_statement
 from understudy.privacy.local_channel import LocalChannel
+
+REVEALED = Provenance("scans of a clinic", "revealed", math.inf)
+
+
+def cited(provenance=PUBLIC, digest=None, **words):
+    """The scene's encoder as a stranger cites it."""
+    said = Citation(digest or encoder().digest, provenance).to_json()
+    return {**said, "provenance": {**said["provenance"], **words}}
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +46,11 @@ def test_what_was_agreed_on_passes(agreement, sent):
 @pytest.mark.parametrize(
     ("change", "word"),
     [
-        ({"encoder": "f" * 64}, "another encoder"),
+        ({"encoder": cited(digest="f" * 64)}, "another encoder"),
+        ({"encoder": cited(trained_on="nobody's data")}, "cannot be read"),
+        ({"encoder": cited(REVEALED)}, "what that learnt"),
+        ({"encoder": encoder().digest}, "cannot be read"),
+        ({"encoder": {"digest": encoder().digest}}, "cannot be read"),
         ({"content": "images"}, "latents were agreed"),
         ({"count": 0}, "0 records"),
         ({"count": 59}, "float32"),
@@ -132,3 +148,21 @@ def test_probabilities_are_not_sent(sent):
     records = replace(sent.records, attributes=soft)
     with refused("probabilities"):
         Contribution(sent.encoder, sent.content, records).arrays()
+
+
+@pytest.mark.parametrize(
+    ("label", "word"),
+    [
+        (Attribute("patient_id", ("no", "yes")), "tells records or people apart"),
+        (Attribute("row", ("no", "/" + "home/ann/yes")), "path"),
+    ],
+)
+def test_labels_that_no_release_may_hold_are_refused_user_by_user(sent, label, word):
+    """Not the whole collection: one user's label must not stop everybody."""
+    plain = encoder()
+    made = replace(plain, schema=Schema((label,)))
+    columns = {label.name: sent.records.attributes["row"]}
+    records = replace(sent.records, attributes=columns, schema=made.schema)
+    one = replace(sent, encoder=Citation.of(made), records=records)
+    with refused(word):
+        Agreement.of(made).check(one.statement(), one.arrays())

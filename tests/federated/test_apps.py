@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,24 +27,29 @@ from understudy.errors import UserError
 from understudy.federated import apps
 from understudy.federated.agreement import Agreement
 from understudy.federated.client import Device, client_app
-from understudy.federated.collection import verify_any
+from understudy.federated.collection_check import verify_any
 from understudy.federated.messages import agreement_asked, answer, contribution_in, question
 from understudy.federated.server import gather, server_app, wait_for
 from understudy.federated.user import User
 from understudy.filters.choice import Choice
+from understudy.filters.distortion import Distortion
+from understudy.privacy.account_book import Book
 from understudy.privacy.local_channel import LocalChannel
+from understudy.release.signing import make_keys
 
 CHOICES = {1: ("tone", ("row",)), 2: ("row", ("side",)), 3: ("side", ()), 4: ("tone", ("side",))}
 
 
-def users() -> dict[int, User]:
+def users(home: Path | None = None) -> dict[int, User]:
+    """home: for account books, where no test has set one."""
     found = {n: user(n, hide, keep, 40 + n) for n, (hide, keep) in CHOICES.items()}
     channel = LocalChannel(2.0, 1.0, 1e-5, {"row": 1.0}, ("side",))
-    return found | {5: User(records(45, 5), None, channel=channel)}
+    book = Book.open("the fifth user's", home)
+    return found | {5: User(records(45, 5), None, channel=channel, book=book)}
 
 
-def honest(encoder_):
-    everybody = users()
+def honest(encoder_, home=None):
+    everybody = users(home)
     return client_app(lambda c: Device(encoder_, everybody[int(c.node_config["partition-id"])]))
 
 
@@ -58,10 +65,11 @@ def adding(make):
 
 
 @pytest.fixture(scope="module")
-def watched():
+def watched(tmp_path_factory):
     made = encoder()
     agreement = Agreement.of(made)
-    grid = WatchedGrid(dict.fromkeys(CHOICES | {5: None}, honest(made)))
+    home = tmp_path_factory.mktemp("home")
+    grid = WatchedGrid(dict.fromkeys(CHOICES | {5: None}, honest(made, home)))
     merged = gather(grid, grid.get_node_ids(), agreement, 5.0)
     return made, grid, merged
 
@@ -219,6 +227,20 @@ def test_why_a_user_cannot_take_part_stays_on_the_device(capsys):
     assert {k: dict(v) for k, v in reply.content.items()} == {"declined": {"declined": True}}
 
 
+def test_a_gate_that_closes_on_a_device_is_not_heard_elsewhere(capsys):
+    """A filter that hardly filters: the device keeps what it found, and declines."""
+    made = encoder()
+    still = replace(user(), distortion=Distortion("kl", 1e-6))
+    grid = WatchedGrid({1: client_app(lambda _: Device(made, still)), 2: honest(made)})
+    merged = gather(grid, [1, 2], Agreement.of(made), 5.0)
+    assert [(one.name, one.reason) for one in merged.left_out] == [
+        ("device 1", "the user declined.")
+    ]
+    assert "near copies" in capsys.readouterr().out
+    reply = grid.replies[0]
+    assert {k: dict(v) for k, v in reply.content.items()} == {"declined": {"declined": True}}
+
+
 def test_a_device_answers_once(tmp_path):
     made = encoder()
     app = honest(made)
@@ -257,9 +279,17 @@ def test_question_and_answer_survive_the_way():
 def test_the_server_app_writes_the_collection(tmp_path, capsys):
     made = encoder()
     grid = WatchedGrid({1: honest(made), 2: None})
-    app = server_app(made, Agreement.of(made), tmp_path / "out", users=2, patience_s=5.0)
+    make_keys(tmp_path / "key", tmp_path / "public")
+    app = server_app(
+        made,
+        Agreement.of(made),
+        tmp_path / "out",
+        users=2,
+        patience_s=5.0,
+        signing_key=tmp_path / "key",
+    )
     app(grid, grid.contexts[1])
-    assert verify_any(tmp_path / "out").ok
+    assert verify_any(tmp_path / "out", key=tmp_path / "public").authenticated
     assert "left out: device 2" in capsys.readouterr().out
 
 
@@ -283,3 +313,6 @@ def test_the_apps_of_real_devices_go_by_their_settings(tmp_path):
     apps.server(grid, Context(1, 0, {}, RecordDict(), run))
     table = json.loads((tmp_path / "local" / "collection.json").read_text())
     assert (table["users"], table["kind"], table["epsilon"]) == (1, "local", 1.0)
+    totals = Book.open("digits").total(1e-6)
+    assert totals.local_released.epsilon == pytest.approx(1.0, rel=1e-6)
+    assert [run.is_empirical for run in totals.runs] == [True, False]

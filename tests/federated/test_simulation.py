@@ -16,7 +16,8 @@ from tests.federated.scene import encoder, user
 from understudy.federated import server
 from understudy.federated.agreement import Agreement
 from understudy.federated.client import Device
-from understudy.federated.collection import CLAIM, verify_any
+from understudy.federated.collection_check import verify_any
+from understudy.federated.collection_claim import CLAIM
 from understudy.federated.simulation import partition_of, simulate
 
 WISHES = (("tone", ("row",)), ("row", ()), ("side", ("tone", "row")), ("tone", ("side",)))

@@ -14,6 +14,7 @@ from understudy.federated.user import User, encoded, filtered, noised
 from understudy.filters.choice import Choice
 from understudy.filters.distortion import Distortion
 from understudy.filters.filter import fit_filter
+from understudy.privacy.account_book import Book
 from understudy.privacy.local_channel import LocalChannel
 from understudy.privacy.noise import NoiseSource
 
@@ -66,11 +67,12 @@ def test_the_gaussian_mechanism_sends_the_noise_of_its_promise():
     made = encoder()
     many = Records(np.zeros((20_000, 3), np.float32), {}, Schema(()))
     channel = LocalChannel(made.radius, 1.0, 1e-5)
-    sent = noised(made, many, channel, Agreement.of(made), NoiseSource())
+    book = Book.open("mine")
+    sent = noised(made, many, channel, Agreement.of(made), NoiseSource(), book)
     spread = sent.records.features.std()
     assert abs(spread / (3.7306 * 2 * made.radius) - 1) < 0.02
     with refused("radius"):
-        noised(made, many, replace(channel, radius=1.0), Agreement.of(made), NoiseSource())
+        noised(made, many, replace(channel, radius=1.0), Agreement.of(made), NoiseSource(), book)
 
 
 def test_latents_that_the_encoder_cannot_have_made_are_refused(world):

@@ -24,6 +24,7 @@ from understudy.privacy.events import (
     NonPrivate,
     OneOfShards,
     PoissonGaussian,
+    RandomisedResponse,
 )
 
 DELTA = 1e-5
@@ -354,6 +355,20 @@ def test_central_and_local_do_not_mix() -> None:
         price([LocalGaussian(1.0, 0)], DELTA)
     with pytest.raises(PrivacyError, match="central"):
         local_price([LocalGaussian(1.0), PoissonGaussian(1.0, 0.1)], DELTA)
+
+
+def test_randomised_responses_add_up_and_stay_local() -> None:
+    one, five = (local_price([RandomisedResponse(0.5, n)], DELTA).epsilon for n in (1, 5))
+    assert (one, five) == (0.5, 2.5)
+    noise = local_price([LocalGaussian(2.0)], DELTA).epsilon
+    both = local_price([LocalGaussian(2.0), RandomisedResponse(0.5, 2)], DELTA)
+    assert both.epsilon == pytest.approx(noise + 1.0), "labels that cost nothing"
+    assert local_price([RandomisedResponse(1e308, 9)] * 2, DELTA).epsilon == math.inf
+    assert alone(RandomisedResponse(0.5), DELTA).epsilon == 0.5
+    with pytest.raises(PrivacyError, match="local_price"):
+        price([RandomisedResponse(0.5)], DELTA)
+    with pytest.raises(UserError, match="epsilon of"):
+        local_price([RandomisedResponse(math.nan)], DELTA)
 
 
 def test_alone_prices_one_event_by_its_own_relation() -> None:

@@ -18,8 +18,8 @@ from understudy.bench.lookup import Lookup, is_declared_public
 from understudy.errors import PrivacyError
 from understudy.methods.config import config_to_json
 from understudy.methods.contract import ONE_SHOT, Method
+from understudy.privacy.account_book import book_name
 from understudy.privacy.mechanisms import EXACT
-from understudy.run.prepare import book_name
 
 FIT_VERSION, EVALUATE_VERSION = 1, 1
 """Raised by hand when a change outside a method's own code (the door, loaders, metrics) makes

@@ -15,7 +15,7 @@ def command(
     private: Annotated[Path, typer.Argument(help="File for the private key; keep it secret.")],
     public: Annotated[Path, typer.Argument(help="File for the public key; publish it.")],
 ) -> None:
-    """Make an Ed25519 key pair for `synthesize --sign` and `verify --key`."""
+    """Make an Ed25519 key pair to sign releases and collections with (`--sign`, `verify --key`)."""
     from understudy.release.signing import make_keys
 
     make_keys(private, public)

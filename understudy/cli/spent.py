@@ -30,6 +30,11 @@ def command(
                 "delta": delta,
                 "released": json_number(totals.released.epsilon),
                 "all_runs": json_number(totals.all_runs.epsilon),
+                "local": {
+                    "released": json_number(totals.local_released.epsilon),
+                    "all_runs": json_number(totals.local_all_runs.epsilon),
+                    "runs": len(totals.local),
+                },
                 "runs": len(totals.runs),
             }
         )

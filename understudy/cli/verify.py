@@ -16,12 +16,15 @@ def command(
     release: Annotated[Path, typer.Argument(help="A release folder.")],
     digest: Annotated[str | None, typer.Option(help="The digest that its owner published.")] = None,
     key: Annotated[Path | None, typer.Option(help="The owner's public key file.")] = None,
+    encoder: Annotated[
+        Path | None, typer.Option(help="Of a collection: the encoder file that it must cite.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Recompute the cost and every hash of a release; exit code 1 if it does not hold."""
-    from understudy.federated.collection import verify_any
+    from understudy.federated.collection_check import verify_any
 
-    found = verify_any(release, digest=digest, key=key)
+    found = verify_any(release, digest=digest, key=key, encoder=encoder)
     if as_json:
         print_json(
             {

@@ -12,6 +12,13 @@ from understudy.privacy.plan import json_number, number_from_json
 
 PUBLIC, CENTRAL, REVEALED = "public", "central", "revealed"
 CLAIMS = (PUBLIC, CENTRAL, REVEALED)
+_KINDS: Mapping[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("trained_on", "claim", "accountant", "relation", "settings"), str),
+    **dict.fromkeys(("unit", "ledger", "licence"), (str, type(None))),
+    "epsilon": (int, float, str),
+    "delta": (int, float),
+    "entries": int,
+}
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,9 @@ class Provenance:
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Provenance:
         values = {f.name: data[f.name] for f in fields(Provenance)}
+        for name, kinds in _KINDS.items():
+            if not isinstance(values[name], kinds) or isinstance(values[name], bool):
+                raise TypeError(f"its {name} is {values[name]!r}")
         found = Provenance(**{**values, "epsilon": number_from_json(values["epsilon"])})
         if data["statement"] != found.statement:
             raise ValueError("its statement does not follow from its figures")

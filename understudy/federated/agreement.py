@@ -15,6 +15,7 @@ import numpy as np
 
 from understudy.data.records import Array
 from understudy.data.schema import Attribute, Schema
+from understudy.encoders.citation import Citation
 from understudy.encoders.encoder import Encoder
 from understudy.errors import UserError, did_you_mean
 from understudy.federated.contribution import (
@@ -29,6 +30,7 @@ from understudy.federated.contribution import (
     read_statement,
 )
 from understudy.privacy.local_channel import LocalChannel
+from understudy.release.leaks import machine_paths, private_columns
 
 MOST_RECORDS = 1_000_000
 _FARTHEST = 100.0
@@ -39,7 +41,7 @@ _FARTHEST = 100.0
 class Agreement:
     """The encoder, and what may be sent of records that went through it.
 
-    encoder: digest of the encoder's file.
+    encoder: the digest of its file, and what it learnt from.
     shape: of one record's features as sent; latents have one number, images three.
     labels: which labels may come along, with their classes.
     mechanisms: how records may have been treated, of "filter" and "gaussian".
@@ -49,7 +51,7 @@ class Agreement:
     most_records: of one user.
     """
 
-    encoder: str
+    encoder: Citation
     content: str
     shape: tuple[int, ...]
     radius: float
@@ -79,7 +81,7 @@ class Agreement:
         if content == IMAGES and len(encoder.shape) != 3:
             raise UserError("this encoder's records are no images; send latents.")
         return Agreement(
-            encoder.digest,
+            Citation.of(encoder),
             content,
             encoder.shape if content == IMAGES else (encoder.latent,),
             encoder.radius,
@@ -122,10 +124,11 @@ class Agreement:
         return Contribution.of(said, arrays[FEATURES], columns, schema)
 
     def _check_terms(self, said: Statement) -> None:
+        if said.encoder.digest != self.encoder.digest:
+            wrong, right = said.encoder.digest[:12], self.encoder.digest[:12]
+            raise UserError(f"it was made with another encoder ({wrong}, not {right}).")
         if said.encoder != self.encoder:
-            raise UserError(
-                f"it was made with another encoder ({said.encoder[:12]}, not {self.encoder[:12]})."
-            )
+            raise UserError("it says something else than the encoder's file of what that learnt.")
         if said.content != self.content:
             raise UserError(f"it holds {said.content}; {self.content} were agreed on.")
         if said.mechanism not in self.mechanisms:
@@ -135,6 +138,7 @@ class Agreement:
         for name in said.labels:
             if said.classes[name] != self.label(name).classes:
                 raise UserError(f"label {name!r} has other classes than those agreed on.")
+            _check_name(self.label(name))
         if said.channel is not None:
             self._check_channel(said, said.channel)
 
@@ -168,7 +172,7 @@ class Agreement:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "encoder": self.encoder,
+            "encoder": self.encoder.to_json(),
             "content": self.content,
             "shape": list(self.shape),
             "radius": self.radius,
@@ -182,7 +186,7 @@ class Agreement:
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Agreement:
         return Agreement(
-            str(data["encoder"]),
+            Citation.from_json(data["encoder"]),
             str(data["content"]),
             tuple(int(side) for side in data["shape"]),
             float(data["radius"]),
@@ -197,6 +201,14 @@ class Agreement:
 def _one_of(what: str, word: str, known: tuple[str, ...]) -> None:
     if word not in known:
         raise UserError(f"no {what} {word!r}; {did_you_mean(word, known)}")
+
+
+def _check_name(label: Attribute) -> None:
+    """What no release may hold is refused here, user by user: it must not stop everybody."""
+    if private_columns(Schema((label,)), None):
+        raise UserError(f"label {label.name!r} tells records or people apart.")
+    for text in machine_paths([label.name, *label.classes]):
+        raise UserError(f"label {label.name!r} holds a path of somebody's machine: {text!r}.")
 
 
 def _check_codes(name: str, column: Array, count: int, classes: int) -> None:

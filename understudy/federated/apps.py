@@ -11,8 +11,10 @@ is read before a message comes.
 
 A device's settings (`flower-supernode --node-config`): `encoder`, `data`, `hide`, and optionally
 `keep`, `labels` (which kept ones are sent), `constraint`, `budget`, `kind`, `steps`, `part`,
-`receipt`; with `epsilon` and `delta` it sends through the Gaussian mechanism instead. The server's
-(run config): `encoder`, `out`, `users`, and optionally `content`, `patience`, `epsilon`, `delta`.
+`receipt`, `dataset` (the user's name for the data) and `home` (where the account book lies); with
+`epsilon` and `delta` it sends through the Gaussian mechanism instead. The server's (run config):
+`encoder`, `out`, `users`, and optionally `content`, `patience`, `epsilon`, `delta`, `sign` (a
+private key file).
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from understudy.filters.choice import Choice
 from understudy.filters.distortion import Distortion
 from understudy.filters.game import GameConfig
 from understudy.methods.config import build_config
+from understudy.privacy.account_book import Book, book_name
 from understudy.privacy.local_channel import LocalChannel
 
 
@@ -43,10 +46,10 @@ def device_of(context: Context) -> Device:
     """A device by its settings."""
     settings = context.node_config
     encoder = read_encoder(Path(_setting(settings, "encoder")))
-    records = own_records(
-        encoder, _setting(settings, "data"), str(settings.get("part", "")) or None
-    )
+    data = _setting(settings, "data")
+    records = own_records(encoder, data, str(settings.get("part", "")) or None)
     receipt = settings.get("receipt")
+    home = settings.get("home")
     return Device(
         encoder,
         User(
@@ -58,6 +61,10 @@ def device_of(context: Context) -> Device:
             config=_game(settings),
             channel=_channel(settings, encoder.radius),
             labels=_names(str(settings["labels"])) if "labels" in settings else None,
+            book=Book.open(
+                str(settings.get("dataset") or book_name(data)),
+                None if home is None else Path(str(home)),
+            ),
         ),
         None if receipt is None else Path(str(receipt)),
     )
@@ -81,6 +88,7 @@ def collect(grid: Grid, context: Context) -> None:
         Path(_setting(settings, "out")),
         users=int(_setting(settings, "users")),
         patience_s=float(settings.get("patience", 600.0)),
+        signing_key=Path(str(settings["sign"])) if "sign" in settings else None,
     )
     app(grid, context)
 

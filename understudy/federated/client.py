@@ -9,6 +9,7 @@ from pathlib import Path
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
+from understudy.encoders.citation import Citation
 from understudy.encoders.encoder import Encoder
 from understudy.errors import UserError
 from understudy.federated.agreement import Agreement
@@ -63,7 +64,7 @@ def _answered(
 def _contributed(agreement: Agreement, device: Device, context: Context) -> RecordDict:
     if _STATE in context.state or (device.receipt is not None and device.receipt.exists()):
         raise UserError("this device has answered before; a second answer would tell more.")
-    if agreement.encoder != device.encoder.digest:
+    if agreement.encoder != Citation.of(device.encoder):
         raise UserError("the server asks for another encoder than the one on this device.")
     sent = answer(device.user.contribute(device.encoder, agreement))
     context.state[_STATE] = ConfigRecord({"answered": True})

@@ -1,236 +1,103 @@
 """A collection on disk: a folder that `datasets.load_dataset` opens, with a claim to check.
 
 It is no release of `understudy synthesize`: there was no door and no ledger, since no owner held
-the records. What stands for the ledger is the list of terms under which users sent.
+the records. What stands for the ledger is the list of terms under which users sent. Everything
+else that a release has it has too: it passes the gate, may be signed, and verifies before it
+appears.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-import yaml
-
-from understudy.data.records import Array
-from understudy.data.schema import Attribute
+from understudy.data.schema import Attribute, Schema
+from understudy.encoders.citation import Citation
 from understudy.encoders.encoder import Encoder
-from understudy.encoders.provenance import Provenance
-from understudy.errors import UserError
-from understudy.federated.contribution import IMAGES
-from understudy.federated.merging import NOT_SENT, Merged
-from understudy.federated.terms import CollectedClaim, Term
-from understudy.release.files import new_file, new_folder, write_file
+from understudy.errors import PrivacyError, UserError
+from understudy.federated.collected_table import TABLE, table_problems, write_table
+from understudy.federated.collection_card import collection_card
+from understudy.federated.collection_check import CARD, FILES, verify_collection
+from understudy.federated.collection_claim import CLAIM, claim_of
+from understudy.federated.merging import Merged
+from understudy.release.card import check_title
+from understudy.release.files import new_folder, refuse_existing, write_file
+from understudy.release.gate import require
+from understudy.release.leaks import file_refusals, machine_paths, private_columns
 from understudy.release.manifest import (
     MANIFEST,
+    SIGNATURE,
     digest_of,
     file_hashes,
-    is_plain,
     listed_files,
     manifest_bytes,
 )
-from understudy.release.png import encode_png
-from understudy.release.strict_json import parse_object, readable_bytes
-from understudy.release.verify import Verification, verify
+from understudy.release.signing import check_signing_key, sign
+from understudy.release.strict_json import readable_bytes
 
-FORMAT = "understudy-collection/1"
-CLAIM, CARD, TABLE = "collection.json", "README.md", "data/train-00000-of-00001.parquet"
-_COLUMNS = {IMAGES: "image"}
-_ROWS = 1000
-_IMAGE_TYPE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+_DOCUMENTS = (CLAIM, SIGNATURE)
 
 
-def write_collection(folder: Path, merged: Merged, encoder: Encoder, title: str) -> str:
+def write_collection(
+    folder: Path,
+    merged: Merged,
+    encoder: Encoder,
+    title: str,
+    signing_key: Path | None = None,
+) -> str:
     """Write the folder, whole or not at all; gives its digest.
 
-    Who was left out is not in it: that is for the collector alone.
+    Guarantee: what appears at `folder` passed the gate and verifies, and its claim cites the
+    encoder as the encoder's own file has it; after any error nothing is there. Who was left
+    out is not in it: that is for the collector alone.
     """
-    claim = _claim_json(merged, encoder)
+    if merged.agreement.encoder != Citation.of(encoder):
+        raise UserError("users sent under an agreement that names another encoder than this one.")
+    claim = claim_of(merged)
     with new_folder(folder) as partial:
         (partial / TABLE).parent.mkdir()
-        _write_table(partial / TABLE, merged)
+        write_table(partial / TABLE, merged)
         write_file(partial / CLAIM, readable_bytes(claim))
-        write_file(partial / CARD, _card(title, claim, encoder.provenance.licence))
+        write_file(partial / CARD, collection_card(title, claim))
         manifest = manifest_bytes(file_hashes(partial))
+        digest = digest_of(manifest)
         write_file(partial / MANIFEST, manifest)
-    return digest_of(manifest)
+        if signing_key is not None:
+            write_file(partial / SIGNATURE, sign(digest, signing_key))
+        require(folder_refusals(partial, claim))
+        found = verify_collection(partial, digest=digest, encoder=encoder)
+        if not found.ok:
+            raise PrivacyError(f"no release was written: {' '.join(found.problems)}")
+    return digest
 
 
-def verify_any(folder: Path, *, digest: str | None = None, key: Path | None = None) -> Verification:
-    """Check a release or a collection, whichever the folder is."""
-    if not (folder / CLAIM).is_file():
-        return verify(folder, digest=digest, key=key)
-    if key is not None:
-        raise UserError(f"{folder} is a collection, which nobody signs; compare its --digest.")
-    return verify_collection(folder, digest)
+def check_means(folder: Path, title: str, signing_key: Path | None) -> None:
+    """Refuse a place, a title or a key that cannot be used, before users are asked."""
+    refuse_existing(folder)
+    check_title(title)
+    for text in machine_paths([title]):
+        raise UserError(f"title: {text!r} reads like a path of your machine; leave it out.")
+    if signing_key is not None:
+        check_signing_key(signing_key)
 
 
-def verify_collection(folder: Path, digest: str | None = None) -> Verification:
-    """Recompute every hash, the claim from its terms, and the counts from the table."""
-    manifest = (folder / MANIFEST).read_bytes() if is_plain(folder / MANIFEST) else b""
-    found = digest_of(manifest)
-    problems = []
-    if manifest_bytes(file_hashes(folder)) != manifest:
-        problems.append(f"a file is not as {MANIFEST} lists it.")
-    strange = sorted(set(listed_files(folder)) - {CLAIM, CARD, TABLE, MANIFEST})
-    problems += [f"{name} does not belong in a collection." for name in strange]
-    notes: tuple[str, ...] = ()
-    try:
-        claim = parse_object((folder / CLAIM).read_bytes(), CLAIM)
-        problems += _claim_problems(claim)
-        problems += _table_problems(folder / TABLE, claim)
-        notes = tuple(str(line) for line in claim["statement"])
-    except (
-        *(UserError, KeyError, TypeError, AttributeError, ValueError, OSError),
-        pa.ArrowException,
-    ) as error:
-        problems.append(f"{CLAIM} or its table cannot be read: {error}")
-    if digest is not None and digest != found:
-        problems.append(f"its digest is {found}, not {digest}.")
-    vouched = digest is not None and not problems
-    return Verification(tuple(problems), notes, found, None, None, vouched)
+def folder_refusals(folder: Path, claim: Mapping[str, Any]) -> list[str]:
+    """Why this collection may not leave the collector's machine; empty if it may.
 
-
-def _claim_json(merged: Merged, encoder: Encoder) -> dict[str, Any]:
-    found = CollectedClaim.of(merged.terms)
-    return {
-        "format": FORMAT,
-        "statement": found.words(encoder.provenance.statement, merged.users),
-        **found.to_json(),
-        "scope": "this release only",
-        "encoder": {"digest": encoder.digest, "provenance": encoder.provenance.to_json()},
-        "terms": [term.to_json() for term in merged.terms],
-        "users": merged.users,
-        "records": {
-            "count": len(merged),
-            "content": merged.agreement.content,
-            "shape": list(merged.agreement.shape),
-            "labels": [
-                {
-                    "name": a.name,
-                    "classes": list(a.classes),
-                    "sent": int((merged.labels[a.name] != NOT_SENT).sum()),
-                }
-                for a in _sent_attributes(merged)
-            ],
-        },
-    }
-
-
-def _claim_problems(claim: Mapping[str, Any]) -> list[str]:
-    terms = [Term.from_json(term) for term in claim["terms"]]
-    found, users = CollectedClaim.of(terms), sum(term.users for term in terms)
-    provenance = Provenance.from_json(claim["encoder"]["provenance"])
-    words = found.words(provenance.statement, users)
-    problems = []
-    for name, value in {**found.to_json(), "statement": words, "users": users}.items():
-        if claim[name] != value:
-            problems.append(f"its {name} does not follow from the terms that users sent under.")
-    if sum(term.records for term in terms) != claim["records"]["count"]:
-        problems.append("its records are not as many as its terms say.")
-    return problems
-
-
-def _table_problems(path: Path, claim: Mapping[str, Any]) -> list[str]:
-    records = claim["records"]
-    with pq.ParquetFile(path) as table:
-        columns, rows = table.schema_arrow.names, table.metadata.num_rows
-        names = [a["name"] for a in records["labels"]]
-        values = table.read(columns=[n for n in names if n in columns])
-    problems = []
-    if columns != [_feature_column(records["content"]), *names]:
-        problems.append("the table has other columns than the claim lists.")
-    if rows != records["count"]:
-        problems.append(f"the table has {rows} rows; the claim counts {records['count']}.")
-    for label in records["labels"]:
-        if label["name"] in columns:
-            sent = rows - values.column(label["name"]).null_count
-            if sent != label["sent"]:
-                problems.append(f"label {label['name']!r} is there for {sent} records.")
-    return problems
-
-
-def _feature_column(content: str) -> str:
-    return _COLUMNS.get(content, "latent")
-
-
-def _sent_attributes(merged: Merged) -> list[Attribute]:
-    return [a for a in merged.agreement.labels if a.name in merged.labels]
-
-
-def _write_table(path: Path, merged: Merged) -> None:
-    images = merged.agreement.content == IMAGES
-    name = _feature_column(merged.agreement.content)
-    attributes = _sent_attributes(merged)
-    if name in (a.name for a in attributes):
-        raise UserError(f"a label is named {name!r}, like what users sent; rename it.")
-    kind = _IMAGE_TYPE if images else pa.list_(pa.float32())
-    value = {"dtype": "float32", "_type": "Value"}
-    shown: dict[str, Any] = {
-        name: {"_type": "Image"} if images else {"feature": value, "_type": "Sequence"}
-    }
-    shown |= {a.name: {"names": list(a.classes), "_type": "ClassLabel"} for a in attributes}
-    schema = pa.schema(
-        [(name, kind), *((a.name, pa.int64()) for a in attributes)],
-        metadata={b"huggingface": json.dumps({"info": {"features": shown}}).encode()},
-    )
-    with new_file(path) as file, pq.ParquetWriter(file, schema) as writer:
-        for batch in _batches(merged, schema, kind, images):
-            writer.write_batch(batch)
-
-
-def _batches(
-    merged: Merged, schema: pa.Schema, kind: pa.DataType, images: bool
-) -> Iterator[pa.RecordBatch]:
-    for start in range(0, len(merged), _ROWS):
-        some = slice(start, start + _ROWS)
-        rows = merged.features[some]
-        values = [{"bytes": encode_png(r), "path": None} for r in rows] if images else list(rows)
-        columns = [_nullable(merged.labels[name][some]) for name in schema.names[1:]]
-        yield pa.RecordBatch.from_arrays([pa.array(values, kind), *columns], schema=schema)
-
-
-def _nullable(codes: Array) -> pa.Array:
-    return pa.array(codes, pa.int64(), mask=np.asarray(codes == NOT_SENT))
-
-
-def _card(title: str, claim: Mapping[str, Any], licence: str | None) -> bytes:
-    if not title.strip() or not title.isprintable():
-        raise UserError(f"title must be one line of words, not {title!r}.")
-    front = {
-        "pretty_name": title,
-        "tags": ["understudy", "collected"],
-        "configs": [
-            {
-                "config_name": "default",
-                "data_files": [{"split": "train", "path": "data/train-*.parquet"}],
-            }
-        ],
-    }
-    labels = [
-        f"| {a['name']} | {', '.join(a['classes'])} | {a['sent']:,} |"
-        for a in claim["records"]["labels"]
+    The rules are those of every release (`understudy.release.leaks`), whatever the claim's kind.
+    There is no scan for copies: the collector never held a raw record to compare with, so each
+    device looks for itself before it sends (`understudy.federated.copies`).
+    """
+    names = listed_files(folder)
+    reasons = [f"{n} does not belong in a collection." for n in names if n not in FILES]
+    labels = claim["records"]["labels"]
+    schema = Schema(tuple(Attribute(a["name"], tuple(a["classes"])) for a in labels))
+    reasons += [
+        f"the column {column!r} tells records or people apart."
+        for column in private_columns(schema, None)
     ]
-    lines = [
-        f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n",
-        f"# {title}\n",
-        f"{claim['records']['count']:,} records ({claim['records']['content']}) that "
-        f"{claim['users']:,} users sent from their own devices.\n",
-        "## What is claimed\n",
-        *(f"- {sentence}" for sentence in claim["statement"]),
-        *(
-            ["", f"The encoder's training data has the licence {licence}."]
-            if licence is not None
-            else []
-        ),
-        "\n## Labels\n",
-        "A label is empty where the record's user did not send it.\n",
-        "| label | classes | records that have it |",
-        "|---|---|---|",
-        *labels,
-    ]
-    return ("\n".join(lines) + "\n").encode("utf-8")
+    for name in names:
+        found = file_refusals(folder / name, name, _DOCUMENTS)
+        reasons += [f"{name} {reason}" for reason in found]
+    return reasons + table_problems(folder / TABLE, claim["records"])

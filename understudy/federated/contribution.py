@@ -1,7 +1,7 @@
 """What one user sends: arrays, and a statement that lists all of them.
 
-The statement says how the records were treated, never what was hidden, what a filter measured
-or who sends it. A filter leaves no trace in it but its name.
+The statement says how the records were treated and what their encoder learnt from, never what
+was hidden, what a filter measured or who sends it. A filter leaves no trace in it but its name.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from understudy.data.records import Array, Records
 from understudy.data.schema import Schema
+from understudy.encoders.citation import Citation
 from understudy.errors import UserError
 from understudy.privacy.local_channel import LocalChannel
 
@@ -32,7 +33,7 @@ _PROMISE_KEYS = {"radius", "epsilon", "delta", "label_epsilons", "public_labels"
 class Statement:
     """A statement that has been read: names, counts and the mechanism, nothing measured."""
 
-    encoder: str
+    encoder: Citation
     content: str
     count: int
     classes: Mapping[str, tuple[str, ...]]
@@ -51,12 +52,13 @@ class Statement:
 class Contribution:
     """One user's records as they leave the device.
 
+    encoder: whose latents they are; what it learnt from belongs to every claim about them.
     records: filtered or noised features with the labels that come along; no others, no units.
     channel: the local mechanism that they went through; None for a filter, which promises
         nothing.
     """
 
-    encoder: str
+    encoder: Citation
     content: str
     records: Records
     channel: LocalChannel | None = None
@@ -89,7 +91,7 @@ class Contribution:
         """What is said of it, beside the arrays; see `read_statement`."""
         return {
             "format": FORMAT,
-            "encoder": self.encoder,
+            "encoder": self.encoder.to_json(),
             "content": self.content,
             "count": len(self.records),
             "labels": [
@@ -114,9 +116,8 @@ def read_statement(data: Mapping[str, Any]) -> Statement:
         if len(classes) != len(data["labels"]):
             raise ValueError("a label is named twice")
         channel = promise_from_json(data["mechanism"], data["promise"])
-        return Statement(
-            _text(data["encoder"]), _text(data["content"]), _whole(data["count"]), classes, channel
-        )
+        encoder = Citation.from_json(data["encoder"])
+        return Statement(encoder, _text(data["content"]), _whole(data["count"]), classes, channel)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UserError(f"its statement cannot be read ({error}).") from error
 

@@ -13,7 +13,7 @@ from flwr.serverapp import Grid, ServerApp
 from understudy.encoders.encoder import Encoder
 from understudy.errors import UserError
 from understudy.federated.agreement import Agreement
-from understudy.federated.collection import write_collection
+from understudy.federated.collection import check_means, write_collection
 from understudy.federated.contribution import Contribution
 from understudy.federated.merging import Gathering, Merged
 from understudy.federated.messages import contribution_in, question
@@ -29,14 +29,17 @@ def server_app(
     users: int,
     patience_s: float = 600.0,
     title: str = "Collected from many users",
+    signing_key: Path | None = None,
     told: Callable[[Merged], None] | None = None,
 ) -> ServerApp:
     """An app that writes a collection of what users sent to `out`.
 
     users: how many devices to wait for. patience_s: for devices to appear, and again for their
         answers; whoever has not answered by then is left out.
+    signing_key: the collector's private key, to sign the collection with.
     told: is given what was merged, with who was left out and why.
     """
+    check_means(out, title, signing_key)
     app = ServerApp()
 
     @app.main()
@@ -44,7 +47,7 @@ def server_app(
         del context
         nodes = wait_for(grid, users, patience_s)
         merged = gather(grid, nodes, agreement, patience_s)
-        write_collection(out, merged, encoder, title)
+        write_collection(out, merged, encoder, title, signing_key)
         (told or say)(merged)
 
     return app

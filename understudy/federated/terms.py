@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from understudy.encoders.citation import Citation
 from understudy.federated.contribution import (
     FILTER,
     GAUSSIAN,
@@ -15,9 +16,7 @@ from understudy.federated.contribution import (
     promise_to_json,
 )
 from understudy.privacy.local_channel import LocalChannel
-from understudy.privacy.plan import json_number
-
-_RELATION = "replace-one, per record"
+from understudy.privacy.plan import LOCAL_RELATION, json_number
 
 
 @dataclass(frozen=True)
@@ -75,8 +74,10 @@ class CollectedClaim:
     are then the largest of any user, per record under replace-one, and `user_epsilon` the largest
     for all records of one user together. One filter among them makes it "empirical", epsilon
     infinite. The collector did not see anybody's noise: a local claim rests on the users' word.
+    What the encoder learnt from is part of the claim, whatever its kind.
     """
 
+    encoder: Citation
     kind: str
     epsilon: float
     delta: float
@@ -86,15 +87,16 @@ class CollectedClaim:
     assumed_public: tuple[str, ...]
 
     @staticmethod
-    def of(terms: Iterable[Term]) -> CollectedClaim:
+    def of(terms: Iterable[Term], encoder: Citation) -> CollectedClaim:
         terms = tuple(terms)
         most = max(term.most_records for term in terms)
         channels = [term.channel for term in terms if term.channel is not None]
         if len(channels) < len(terms):
             none = "none: filters promise nothing"
-            return CollectedClaim("empirical", math.inf, 0.0, math.inf, most, none, ())
+            return CollectedClaim(encoder, "empirical", math.inf, 0.0, math.inf, most, none, ())
         claims = [c.claim(t.most_records) for c, t in zip(channels, terms, strict=True)]
         return CollectedClaim(
+            encoder,
             "local",
             max(c.epsilon for c in claims),
             max(c.delta for c in claims),
@@ -109,17 +111,18 @@ class CollectedClaim:
             "kind": self.kind,
             "epsilon": json_number(self.epsilon),
             "delta": self.delta,
-            "relation": _RELATION if self.kind == "local" else "none",
+            "relation": LOCAL_RELATION if self.kind == "local" else "none",
             "user_epsilon": json_number(self.user_epsilon),
             "most_records_of_a_user": self.most_records,
             "accountant": self.accountant,
             "assumed_public": list(self.assumed_public),
+            "encoder": self.encoder.to_json(),
         }
 
-    def words(self, encoder_statement: str, users: int) -> list[str]:
+    def words(self, users: int) -> list[str]:
         """The claim in sentences; they follow from its figures."""
         common = [
-            encoder_statement,
+            self.encoder.statement,
             "This covers this release only, and a user is one contribution: whoever sent several, "
             "or sent these records elsewhere, revealed more.",
         ]
@@ -128,14 +131,14 @@ class CollectedClaim:
                 f"Empirical: no guarantee. Filtered data of {users} users; filters hide labels "
                 "from the attackers that they were tried against, and a stronger one may read "
                 "more.",
-                "Nobody but the users held the raw records, so what was sent could not be "
-                "compared with them for copies.",
+                "Nobody but the users held the raw records: a device refuses to send near copies "
+                "of them, and the collector cannot check that it did.",
                 *common,
             ]
         public = ", ".join(self.assumed_public) or "none"
         return [
             f"Local: epsilon {self.epsilon:.6g} at delta {self.delta:g} per record "
-            f"({_RELATION}), per record and not per person.",
+            f"({LOCAL_RELATION}), per record and not per person.",
             f"For all records of one user together (at most {self.most_records}): epsilon "
             f"{self.user_epsilon:.6g} at the same delta.",
             f"Labels that their users declared public, and that no figure covers: {public}.",

@@ -10,14 +10,18 @@ import numpy as np
 from understudy.data.load import load
 from understudy.data.records import Array, Records
 from understudy.data.schema import Schema
+from understudy.encoders.citation import Citation
 from understudy.encoders.encoder import Encoder
 from understudy.errors import UserError, did_you_mean
+from understudy.federated.account import note_filtered, note_sent, reserve
 from understudy.federated.agreement import Agreement
 from understudy.federated.contribution import IMAGES, Contribution
+from understudy.federated.copies import refuse_copies
 from understudy.filters.choice import Choice
 from understudy.filters.distortion import Distortion
 from understudy.filters.filter import Filter, fit_filter
 from understudy.filters.game import GameConfig
+from understudy.privacy.account_book import Book
 from understudy.privacy.local_channel import LocalChannel
 from understudy.privacy.noise import NoiseSource
 from understudy.progress import Progress
@@ -63,6 +67,7 @@ class User:
     choice: what to hide and what to keep. labels: which of the kept labels may be sent; all of
         them unless given, and never one that the agreement does not name.
     channel: send through this local mechanism instead, with no filter at all.
+    book: where the device writes down what it sends; a local channel is not used without one.
     """
 
     records: Records
@@ -72,6 +77,7 @@ class User:
     channel: LocalChannel | None = None
     seed: int = 0
     labels: tuple[str, ...] | None = None
+    book: Book | None = None
 
     def contribute(
         self, encoder: Encoder, agreement: Agreement, progress: Progress | None = None
@@ -79,7 +85,11 @@ class User:
         """Train on one's own records, and give what may leave: see `filtered` and `noised`."""
         latents, noise = encoded(encoder, self.records), NoiseSource()
         if self.channel is not None:
-            return noised(encoder, latents, self.channel, agreement, noise)
+            if self.book is None:
+                raise UserError(
+                    "a user with a local channel needs an account book: what is sent adds up."
+                )
+            return noised(encoder, latents, self.channel, agreement, noise, self.book)
         if self.choice is None:
             raise UserError("a user without a local channel needs a choice of what to hide.")
         mine = fit_filter(
@@ -94,7 +104,7 @@ class User:
         agreed = {a.name for a in agreement.labels}
         willing = self.choice.useful if self.labels is None else self.labels
         sent = [name for name in willing if name in agreed]
-        return filtered(encoder, latents, mine, agreement, noise, sent)
+        return filtered(encoder, latents, mine, agreement, noise, sent, self.book, progress)
 
 
 def filtered(
@@ -104,13 +114,17 @@ def filtered(
     agreement: Agreement,
     noise: NoiseSource,
     labels: Sequence[str] | None = None,
+    book: Book | None = None,
+    progress: Progress | None = None,
 ) -> Contribution:
     """Latents through a filter, with kept labels: what leaves of them under an agreement.
 
     labels: which of the kept labels come along; all of them unless given.
+    book: where it is entered, as records that left without a guarantee.
 
     Guarantee: none of differential privacy. What leaves is filtered features and the named kept
-    labels; raw latents, hidden labels, units and everything measured stay.
+    labels; raw latents, hidden labels, units and everything measured stay. Records that the
+    filter hardly changed do not leave: see `refuse_copies`.
     """
     kept = filter_.choice.useful if labels is None else tuple(labels)
     for name in kept:
@@ -121,7 +135,11 @@ def filtered(
             )
     _check_codes(latents, kept)
     made = filter_.apply(latents, noise)
-    return _contribution(encoder, made, kept, agreement, None)
+    refuse_copies(latents, made.features, filter_, progress)
+    found = _contribution(encoder, made, kept, agreement, None)
+    if book is not None:
+        note_filtered(book, found)
+    return found
 
 
 def noised(
@@ -130,19 +148,27 @@ def noised(
     channel: LocalChannel,
     agreement: Agreement,
     noise: NoiseSource,
+    book: Book,
 ) -> Contribution:
     """Latents and labels through the Gaussian mechanism and randomised response.
 
+    book: of these records' owner, who can see there what all contributions cost together.
+
     Guarantee, per record under replace-one: `channel.claim()`; a user's records compose as
     `channel.claim(records)` says. Decoding comes after the noise and costs nothing. It holds for
-    one contribution: another one of the same records adds its own price.
+    one contribution: another one of the same records adds its own price. The price is in the
+    book before noise is drawn, and the contribution is noted there before it can leave. Nothing
+    but the noised records decides whether it does: there is no gate.
     """
     if channel.radius != encoder.radius:
         raise UserError(
             f"the channel's radius {channel.radius:g} is not the encoder's {encoder.radius:g}."
         )
+    entry = reserve(book, channel, Citation.of(encoder))
     made = channel.release(latents, noise)
-    return _contribution(encoder, made, made.schema.names, agreement, channel)
+    found = _contribution(encoder, made, made.schema.names, agreement, channel)
+    note_sent(book, entry, found)
+    return found
 
 
 def _contribution(
@@ -159,7 +185,7 @@ def _contribution(
     schema = Schema(tuple(a for a in made.schema.attributes if a.name in labels))
     columns = {a.name: made.attributes[a.name] for a in schema.attributes}
     found = Contribution(
-        encoder.digest, agreement.content, Records(features, columns, schema), channel
+        Citation.of(encoder), agreement.content, Records(features, columns, schema), channel
     )
     agreement.check(found.statement(), found.arrays())
     return found

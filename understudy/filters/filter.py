@@ -70,6 +70,13 @@ class Filter:
         drawn = noise.normal(z.shape)
         return np.asarray(self.model(z, self._codes(records), drawn).numpy())
 
+    @torch.no_grad()
+    def shift_of(self, records: Records) -> Array:
+        """Where these latents' means move, `float64 [N, d]`; the rest of what is sent is noise."""
+        self._check(records)
+        z = torch.from_numpy(np.array(records.features, np.float32))
+        return np.asarray(self.model.shift(z, self._codes(records)).double().numpy())
+
     def distortion_on(self, records: Records) -> float:
         """The divergence on other records than it was trained on; may exceed the budget there."""
         self._check(records)

@@ -10,81 +10,24 @@ records.
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from understudy.errors import PrivacyError, UserError
-from understudy.privacy.accountants import Cost, local_price, price
+from understudy.privacy.account_totals import BookRun, Totals, total_of
 from understudy.privacy.chained_file import Addition, ChainedFile, write_secret
-from understudy.privacy.events import Event, LocalGaussian
 from understudy.privacy.ledger import Entry
-from understudy.privacy.plan import RELATION, Plan
+from understudy.privacy.plan import Plan
 
 FORMAT = "understudy-book/1"
 KINDS = ("book", "split-key", "enter", "release")
 PURPOSES = ("release", "audit")
 SPLIT_KEY_BYTES = 32
-
-
-@dataclass(frozen=True)
-class BookRun:
-    """One run as the book knows it. `released` holds the digests of its releases."""
-
-    run_id: str
-    plan: Plan
-    purpose: str
-    facts: Mapping[str, Any]
-    entered: str
-    released: tuple[str, ...] = ()
-
-    @property
-    def is_local(self) -> bool:
-        events = self.plan.events()
-        return self.plan.relation != RELATION or any(isinstance(e, LocalGaussian) for e in events)
-
-    @property
-    def is_empirical(self) -> bool:
-        return math.isinf(self.plan.epsilon)
-
-
-@dataclass(frozen=True)
-class Totals:
-    """What a dataset's runs cost together at `delta`: the released ones, and all of them.
-
-    Local runs are priced apart, one by one: a local price never composes with another
-    relation's.
-    """
-
-    delta: float
-    released: Cost
-    all_runs: Cost
-    runs: tuple[BookRun, ...]
-    local: tuple[tuple[BookRun, Cost], ...]
-
-    def sentences(self) -> tuple[str, ...]:
-        """The totals in words, one sentence each."""
-        lines = [
-            f"Released: epsilon {_in_words(self.released)} at delta {self.delta:g}.",
-            f"All runs, audits included: epsilon {_in_words(self.all_runs)} "
-            f"at delta {self.delta:g}.",
-        ]
-        lines += [
-            f"Run {run.run_id} is empirical: no finite epsilon covers a total that holds it."
-            for run in self.runs
-            if run.is_empirical
-        ]
-        lines += [
-            f"Run {run.run_id} is local, apart from the totals: epsilon {_in_words(cost)} "
-            f"per record, at delta {self.delta:g}."
-            for run, cost in self.local
-        ]
-        return tuple(lines)
 
 
 class Book:
@@ -267,22 +210,20 @@ class Book:
         return entries
 
 
-def total_of(runs: tuple[BookRun, ...], delta: float) -> Totals:
-    """The totals of these runs; see `Book.total` for what they guarantee."""
-    central = [run for run in runs if not run.is_local]
-    return Totals(
-        delta=delta,
-        released=_compose([run for run in central if run.released], delta),
-        all_runs=_compose(central, delta),
-        runs=runs,
-        local=tuple((r, local_price(r.plan.events(), delta)) for r in runs if r.is_local),
-    )
-
-
 def default_dataset_name(source: str) -> str:
     """What a dataset is called when its owner gives no name: its path, or its catalog name."""
     path = Path(source).expanduser()
     return str(path.resolve()) if path.exists() else source
+
+
+def book_name(source: str) -> str:
+    """Under what name a source's runs add up, where its owner gives none.
+
+    As in loading, a catalog name means the catalog's data, whatever lies beside us.
+    """
+    from understudy.data.catalog import catalog
+
+    return source if source in catalog() else default_dataset_name(source)
 
 
 def books_folder(home: Path | None) -> Path:
@@ -335,19 +276,8 @@ def _find(runs: Sequence[BookRun], run_id: str, dataset: str) -> BookRun:
     raise UserError(f"run {run_id!r} is not in the account book of {dataset!r}.")
 
 
-def _compose(runs: Sequence[BookRun], delta: float) -> Cost:
-    if any(run.is_empirical for run in runs):
-        return Cost(math.inf, "none: an empirical run is among them")
-    events: list[Event] = [event for run in runs for event in run.plan.events()]
-    return price(events, delta)
-
-
 def _told(facts: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in facts.items()) or "no facts"
-
-
-def _in_words(cost: Cost) -> str:
-    return "infinite" if math.isinf(cost.epsilon) else f"{cost.epsilon:.4g} ({cost.accountant})"
 
 
 def _now() -> str:

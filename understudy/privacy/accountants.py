@@ -30,6 +30,7 @@ from understudy.privacy.events import (
     NonPrivate,
     OneOfShards,
     PoissonGaussian,
+    RandomisedResponse,
 )
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ _MOST_POINTS = 500_000
 """The finest and the coarsest grid of privacy losses, and the longest."""
 
 
-_PRICED = (Gaussian, DiscreteGaussian, PoissonGaussian, OneOfShards, LocalGaussian)
+_LOCAL = (LocalGaussian, RandomisedResponse)
+_PRICED = (Gaussian, DiscreteGaussian, PoissonGaussian, OneOfShards, *_LOCAL)
 
 
 @dataclass(frozen=True)
@@ -112,9 +114,7 @@ def price(events: Iterable[Event], delta: float) -> Cost:
 
 def alone(event: Event, delta: float) -> Cost:
     """What one event would cost by itself; such prices do not add up to the composed one."""
-    return (
-        local_price([event], delta) if isinstance(event, LocalGaussian) else price([event], delta)
-    )
+    return local_price([event], delta) if isinstance(event, _LOCAL) else price([event], delta)
 
 
 def local_price(events: Iterable[Event], delta: float) -> Cost:
@@ -122,7 +122,8 @@ def local_price(events: Iterable[Event], delta: float) -> Cost:
 
     Guarantee: every record leaves with Gaussian noise of `sigma` times the L2 sensitivity
     under *replacing* it; the price is per record, replace-one, by the closed form of the
-    Gaussian mechanism. Central events are refused: the two relations do not compose.
+    Gaussian mechanism. Randomised responses (delta 0) add their epsilons to it. Central
+    events are refused: the two relations do not compose.
     """
     _check_delta(delta)
     tally = _tally(events)
@@ -130,11 +131,10 @@ def local_price(events: Iterable[Event], delta: float) -> Cost:
         raise PrivacyError("a central event has no place in a local price; use price.")
     if tally.non_private:
         return Cost(math.inf, "none: records leave without protection")
-    if not tally.local:
+    if not (tally.local or tally.responses):
         return Cost(0.0, "none: nothing is spent")
-    return Cost(
-        _gaussian_epsilon(tally.local, delta), _name("closed form of the Gaussian mechanism")
-    )
+    noise = _gaussian_epsilon(tally.local, delta) if tally.local else 0.0
+    return Cost(noise + tally.responses, _name("closed form of the Gaussian mechanism"))
 
 
 @dataclass
@@ -142,11 +142,13 @@ class _Tally:
     """Events merged: a precision is the sum of 1/sigma^2, in which Gaussians compose exactly.
 
     discrete: the same sum over discrete Gaussians, twice their zero-concentrated cost.
+    responses: the epsilons of randomised responses, which add up.
     """
 
     precision: float = 0.0
     discrete: float = 0.0
     local: float = 0.0
+    responses: float = 0.0
     has_local: bool = False
     poisson: Counter[tuple[float, float]] = field(default_factory=Counter)
     shards: Counter[tuple[float, int]] = field(default_factory=Counter)
@@ -162,6 +164,7 @@ def _tally(events: Iterable[Event]) -> _Tally:
     tally = _Tally()
     precisions: list[float] = []
     local: list[float] = []
+    responses: list[float] = []
     discrete: list[float] = []
     for event in events:
         if isinstance(event, NonPrivate):
@@ -171,6 +174,9 @@ def _tally(events: Iterable[Event]) -> _Tally:
         if isinstance(event, LocalGaussian):
             tally.has_local = True
             local.append(_precision(event.sigma, event.count) if event.count else 0.0)
+        elif isinstance(event, RandomisedResponse):
+            tally.has_local = True
+            responses.append(event.epsilon * event.count)
         elif event.count == 0 or (isinstance(event, PoissonGaussian) and event.rate == 0):
             continue
         elif event.sigma < _SIGMAS[0]:
@@ -185,7 +191,7 @@ def _tally(events: Iterable[Event]) -> _Tally:
         else:  # rate 1 and a single shard are plain Gaussian releases
             precisions.append(_precision(event.sigma, event.count))
     tally.precision, tally.local = math.fsum(precisions), math.fsum(local)
-    tally.discrete = math.fsum(discrete)
+    tally.discrete, tally.responses = math.fsum(discrete), sum(responses)
     return tally
 
 
@@ -196,8 +202,9 @@ def _precision(sigma: float, count: int) -> float:
 def _check_event(event: Event) -> None:
     if not isinstance(event, _PRICED):
         raise UserError(f"the accountants do not know the event {event!r}, so it has no price.")
-    if not (math.isfinite(event.sigma) and event.sigma >= 0):
-        raise UserError(f"sigma of {event!r} must be a finite number, 0 or above.")
+    name = "epsilon" if isinstance(event, RandomisedResponse) else "sigma"
+    if not (math.isfinite(getattr(event, name)) and getattr(event, name) >= 0):
+        raise UserError(f"{name} of {event!r} must be a finite number, 0 or above.")
     if not isinstance(event.count, int) or event.count < 0:
         raise UserError(f"count of {event!r} must be a whole number, 0 or above.")
     if isinstance(event, PoissonGaussian) and not 0 <= event.rate <= 1:

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 from understudy.errors import UserError
 from understudy.privacy.accountants import Cost, price
-from understudy.privacy.events import Event, Gaussian, NonPrivate, OneOfShards, PoissonGaussian
+from understudy.privacy.events import (
+    Event,
+    Gaussian,
+    NonPrivate,
+    OneOfShards,
+    PoissonGaussian,
+    RandomisedResponse,
+)
 from understudy.privacy.mechanisms import Mechanism
 from understudy.privacy.plan import Budget, Plan, Spend
 
@@ -139,6 +146,8 @@ def _rough_epsilon(events: tuple[Event, ...], delta: float) -> float:
 
 
 def _rough_precision(event: Event) -> float:
+    if isinstance(event, RandomisedResponse):
+        return 0.0  # no noise of its own to calibrate; a central price refuses it
     if isinstance(event, NonPrivate) or event.sigma < _SIGMAS[0]:
         return math.inf
     exponent = min(event.sigma**-2, 500.0)

@@ -81,6 +81,19 @@ class LocalGaussian:
 
 
 @dataclass(frozen=True)
+class RandomisedResponse:
+    """`count` labels of every record leave by randomised response; replace-one, per record.
+
+    Each is `epsilon`-private with delta 0. Priced by the local claim; never composed with
+    central events.
+    """
+
+    kind: ClassVar[str] = "randomised-response"
+    epsilon: float
+    count: int = 1
+
+
+@dataclass(frozen=True)
 class NonPrivate:
     """Records left without protection; no finite epsilon covers it."""
 
@@ -88,11 +101,20 @@ class NonPrivate:
     reason: str
 
 
-Event = Gaussian | DiscreteGaussian | PoissonGaussian | OneOfShards | LocalGaussian | NonPrivate
+LocalEvent = LocalGaussian | RandomisedResponse
+Event = Gaussian | DiscreteGaussian | PoissonGaussian | OneOfShards | LocalEvent | NonPrivate
 
 _KINDS: Mapping[str, type[Any]] = {
     e.kind: e
-    for e in (Gaussian, DiscreteGaussian, PoissonGaussian, OneOfShards, LocalGaussian, NonPrivate)
+    for e in (
+        Gaussian,
+        DiscreteGaussian,
+        PoissonGaussian,
+        OneOfShards,
+        LocalGaussian,
+        RandomisedResponse,
+        NonPrivate,
+    )
 }
 
 

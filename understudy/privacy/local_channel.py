@@ -19,7 +19,9 @@ from understudy.errors import UserError
 from understudy.privacy.accountants import local_price
 from understudy.privacy.events import LocalGaussian
 from understudy.privacy.local import LocalNoise
+from understudy.privacy.mechanisms import LocalLabels, LocalRelease, Mechanism
 from understudy.privacy.noise import NoiseSource
+from understudy.privacy.plan import LOCAL_RELATION, Budget, Plan
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,25 @@ class LocalChannel:
         columns |= {name: _codes(records, name) for name in self.public_labels}
         kept = tuple(a for a in records.schema.attributes if a.name in columns)
         return Records(features, {a.name: columns[a.name] for a in kept}, Schema(kept))
+
+    def plan(self) -> Plan:
+        """A new plan of one use of this channel, for the account book of whoever sends.
+
+        Guarantee: its events are all that `release` does to a record, priced under replace-one;
+        labels declared public are in no event.
+        """
+        level = self.noise_level
+        planned: list[Mechanism] = [LocalRelease("latents", self.radius, level.sigma)]
+        planned += [LocalLabels(f"label {n}", e) for n, e in sorted(self.label_epsilons.items())]
+        cost = local_price([e for m in planned for e in m.events(m.uses)], self.delta)
+        return Plan(
+            Budget(cost.epsilon, self.delta),
+            tuple(planned),
+            cost.epsilon,
+            cost.accountant,
+            Plan.new_ident(),
+            LOCAL_RELATION,
+        )
 
     def claim(self, records_per_user: int = 1) -> LocalClaim:
         """What may be said of one record, and of a user who sends so many.

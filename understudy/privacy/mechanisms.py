@@ -20,6 +20,7 @@ from understudy.privacy.events import (
     LocalGaussian,
     NonPrivate,
     PoissonGaussian,
+    RandomisedResponse,
 )
 
 EXACT = "exact"
@@ -192,6 +193,23 @@ class LocalRelease(_UsedOnce):
 
 
 @dataclass(frozen=True)
+class LocalLabels(_UsedOnce):
+    """One label of every record leaves once, by randomised response with this `epsilon`.
+
+    Guarantee, per record under replace-one: `epsilon`-private, delta 0. Event: one
+    randomised response. A device sends labels so (`LocalChannel`); no door does.
+    """
+
+    kind: ClassVar[str] = "local-labels"
+    name: str
+    epsilon: float
+    part: str = "train"
+
+    def events(self, uses: int) -> tuple[Event, ...]:
+        return (RandomisedResponse(self.epsilon, uses),) if uses else ()
+
+
+@dataclass(frozen=True)
 class Reveal(_UsedOnce):
     """Raw records leave the door. No guarantee; the claim is then empirical."""
 
@@ -208,7 +226,14 @@ MOST_USES = 10**12
 """More of anything is a mistake, or a ledger made to keep whoever verifies it busy."""
 
 Mechanism = (
-    NoisySum | NoisyHistogram | DPSGD | EnsembleVotes | EnsembleGradients | LocalRelease | Reveal
+    NoisySum
+    | NoisyHistogram
+    | DPSGD
+    | EnsembleVotes
+    | EnsembleGradients
+    | LocalRelease
+    | LocalLabels
+    | Reveal
 )
 
 _KINDS: Mapping[str, type[Any]] = {
@@ -220,6 +245,7 @@ _KINDS: Mapping[str, type[Any]] = {
         EnsembleVotes,
         EnsembleGradients,
         LocalRelease,
+        LocalLabels,
         Reveal,
     )
 }
@@ -245,7 +271,7 @@ def mechanism_from_json(data: Mapping[str, Any]) -> Mechanism:
 
 def check_mechanism(mechanism: Mechanism) -> None:
     """Refuse numbers for which the stated guarantee would be void."""
-    for field in ("sigma", "clip", "rate", "radius"):
+    for field in ("sigma", "clip", "rate", "radius", "epsilon"):
         value = getattr(mechanism, field, 1.0)
         if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
             raise UserError(

@@ -18,6 +18,7 @@ from understudy.privacy.mechanisms import (
 )
 
 RELATION = "add-or-remove one unit"
+LOCAL_RELATION = "replace-one, per record"
 
 Spend = Callable[[float], Sequence[Mechanism]]
 """What a method will do, as a function of the noise multiplier that calibration turns."""

@@ -12,13 +12,12 @@ from importlib.metadata import PackageNotFoundError, version
 from understudy.data.records import Records
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.accountants import local_price, price
-from understudy.privacy.events import Event, LocalGaussian, NonPrivate
+from understudy.privacy.events import Event, LocalEvent, NonPrivate
 from understudy.privacy.ledger import Entry, ledger_plan, spent_events, spent_uses
-from understudy.privacy.plan import Plan
+from understudy.privacy.plan import LOCAL_RELATION, Plan
 from understudy.release.claim import Claim, LedgerMark, RecordsSummary, Spending, Tuning
 from understudy.release.facts import RunFacts
 
-LOCAL_RELATION = "replace-one, per record"
 _NO_BOUND = "none: the plan states no bound"
 _VERSIONED = ("understudy", "torch", "numpy", "dp-accounting", "opacus", "pyarrow", "pillow")
 
@@ -40,7 +39,7 @@ def price_events(events: Sequence[Event], delta: float) -> Price:
     and refused beside central ones.
     """
     bare = [e for e in events if isinstance(e, NonPrivate)]
-    local = [e for e in events if isinstance(e, LocalGaussian)]
+    local = [e for e in events if isinstance(e, LocalEvent)]
     if local and len(local) < len(events) and not bare:
         raise PrivacyError("local and central events cannot be composed into one claim.")
     cost = local_price(local, delta) if local and not bare else price(bare or events, delta)

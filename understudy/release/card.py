@@ -19,16 +19,16 @@ _LARGEST = "n>1M"
 def data_card(claim: Claim, title: str, licence: str | None) -> bytes:
     """The card of a release; its words about privacy are the claim's."""
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
-    environment.filters.update(cell=_cell, epsilon=epsilon_in_words)
+    environment.filters.update(cell=table_cell, epsilon=epsilon_in_words)
     template = environment.from_string(
         files("understudy.release").joinpath("card.md.j2").read_text(encoding="utf-8")
     )
     channels, height, width = claim.records.shape
     card = template.render(
         front_matter=_front_matter(claim, title, licence),
-        title=_line(title),
+        title=one_line(title),
         claim=claim,
-        statement=[_line(sentence) for sentence in claim.statement],
+        statement=[one_line(sentence) for sentence in claim.statement],
         spending=claim.spending,
         records=claim.records,
         shape=f"{height} by {width} pixels, {'grey' if channels == 1 else 'colour'}",
@@ -49,14 +49,14 @@ def card_problems(card: bytes, claim: Claim) -> list[str]:
     missing = [
         f"README.md does not say what the claim says: {sentence!r}."
         for sentence in claim.statement
-        if f"- {_line(sentence)}" not in lines
+        if f"- {one_line(sentence)}" not in lines
     ]
-    if missing or data_card(claim, *_title_and_licence(text)) == card:
+    if missing or data_card(claim, *title_and_licence(text)) == card:
         return missing
     return ["README.md says something else than the card that the claim gives."]
 
 
-def _title_and_licence(card: str) -> tuple[str, str | None]:
+def title_and_licence(card: str) -> tuple[str, str | None]:
     """What the owner chose, from the front matter; nothing where it cannot be read."""
     try:
         found = yaml.safe_load(card.split("---\n")[1])
@@ -84,10 +84,10 @@ def _front_matter(claim: Claim, title: str, licence: str | None) -> str:
     return text
 
 
-def _line(text: str) -> str:
+def one_line(text: str) -> str:
     """One line of Markdown that shows these words and nothing else."""
     return " ".join(text.split()).replace("<", "&lt;")
 
 
-def _cell(text: str) -> str:
-    return _line(text).replace("|", "\\|")
+def table_cell(text: str) -> str:
+    return one_line(text).replace("|", "\\|")

@@ -37,7 +37,7 @@ def claim_problems(claim: Claim, entries: Sequence[Entry], reckoning: Reckoning)
             f"the claim says epsilon {claim.epsilon:.6g}, "
             f"but the ledger's events cost {expected.epsilon:.6g}."
         )
-    if _method(claim.accountant) != _method(expected.accountant):
+    if accountant_method(claim.accountant) != accountant_method(expected.accountant):
         problems.append(
             f"the claim names the accountant {claim.accountant!r}, "
             f"but it is {expected.accountant!r}."
@@ -70,7 +70,7 @@ def close(one: float, other: float) -> bool:
     return abs(one - other) <= RELATIVE_TOLERANCE * max(abs(one), abs(other))
 
 
-def _method(accountant: str) -> str:
+def accountant_method(accountant: str) -> str:
     """An accountant's name without package and version, which may differ between machines."""
     return accountant.partition(", ")[0]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,9 @@ _PATH = re.compile(
 )
 _PATH_ALONE = re.compile(r"/[\w.-]+")
 
+DOCUMENTS = (layout.CLAIM, layout.CROISSANT, SIGNATURE, layout.LEDGER)
+"""Files of a release that hold JSON."""
+
 
 def folder_refusals(folder: Path, claim: Claim) -> list[str]:
     """Why this folder may not leave the owner's machine; empty if it may.
@@ -36,7 +39,7 @@ def folder_refusals(folder: Path, claim: Claim) -> list[str]:
     columns = private_columns(claim.records.schema, claim.unit)
     reasons += [f"the column {column!r} tells records or people apart." for column in columns]
     for name in names:
-        reasons += [f"{name} {reason}" for reason in _file_refusals(folder / name, name)]
+        reasons += [f"{name} {reason}" for reason in file_refusals(folder / name, name)]
     return reasons + table_problems(folder, layout.shards(names), claim.records)
 
 
@@ -67,7 +70,8 @@ def machine_paths(value: Any) -> list[str]:
     return sorted(found)
 
 
-def _file_refusals(path: Path, name: str) -> list[str]:
+def file_refusals(path: Path, name: str, documents: Collection[str] = DOCUMENTS) -> list[str]:
+    """Why one file may not leave; `documents` are those that are read as JSON."""
     if not is_plain(path):
         return ["is not a plain file."]
     if file_may_hold_pickle(path):
@@ -75,7 +79,7 @@ def _file_refusals(path: Path, name: str) -> list[str]:
     if name == layout.CARD:
         text = path.read_text(encoding="utf-8", errors="replace")
         return [f"holds a path of the owner's machine: {p[0]!r}." for p in _PATH.finditer(text)]
-    if name in (layout.CLAIM, layout.CROISSANT, SIGNATURE, layout.LEDGER):
+    if name in documents:
         return _json_refusals(path, lines=name == layout.LEDGER)
     return []
 

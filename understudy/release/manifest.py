@@ -61,6 +61,21 @@ def parse_manifest(data: bytes) -> dict[str, str]:
     return {name: digest for digest, separator, name in pairs if separator and name}
 
 
+def manifest_problems(hashes: Mapping[str, str], manifest: bytes) -> tuple[list[str], set[str]]:
+    """How files differ from what a manifest lists, in words, and which of them do."""
+    listed = parse_manifest(manifest)
+    damaged = {n for n in hashes if n in listed and listed[n] != hashes[n]}
+    unlisted = hashes.keys() - listed.keys()
+    problems = [f"{n} was changed: its hash is not the listed one." for n in sorted(damaged)]
+    problems += [f"{n} is not in the manifest." for n in sorted(unlisted)]
+    problems += [
+        f"{n} is in the manifest but missing." for n in sorted(listed.keys() - hashes.keys())
+    ]
+    if manifest_bytes(listed) != manifest:
+        problems.append(f"{MANIFEST} is not in its canonical form.")
+    return problems, damaged | unlisted
+
+
 def digest_of(manifest: bytes) -> str:
     """The digest of a release: of its manifest, and so of every file in it."""
     return hashlib.sha256(manifest).hexdigest()

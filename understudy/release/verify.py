@@ -6,7 +6,6 @@ follows no link, and turns whatever is unreadable into a problem with a name.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,11 +13,13 @@ from pathlib import Path
 from understudy.errors import UserError
 from understudy.privacy.ledger import Entry, read_ledger
 from understudy.release import layout
+from understudy.release.authenticity import check_digest, vouch
 from understudy.release.build import Price, Reckoning, reckon
 from understudy.release.card import card_problems
 from understudy.release.claim import Claim
 from understudy.release.claim_check import claim_problems, version_notes
 from understudy.release.croissant import croissant_problems
+from understudy.release.doubt import UNREADABLE, reason
 from understudy.release.gate import run_refusals
 from understudy.release.ledger_check import ledger_problems
 from understudy.release.manifest import (
@@ -28,15 +29,9 @@ from understudy.release.manifest import (
     file_hashes,
     is_plain,
     listed_files,
-    manifest_bytes,
-    parse_manifest,
+    manifest_problems,
 )
-from understudy.release.signing import check_signature
 from understudy.release.tables import table_problems
-
-_UNREADABLE = (UserError, KeyError, TypeError, AttributeError, ValueError, RecursionError, OSError)
-"""What reading a hostile or broken file may raise; each becomes a problem."""
-
 
 _RUN_MARK = "config.yaml"
 """What a run folder has and no release may have."""
@@ -90,8 +85,7 @@ def verify(
         raise UserError(f"{folder} is no release: it has no {layout.CLAIM} and no {MANIFEST}.")
     if (folder / _RUN_MARK).exists() and not (folder / MANIFEST).exists():
         raise UserError(f"{folder} is a run folder, the owner's own; verify the release beside it.")
-    if digest is not None and not re.fullmatch(r"[0-9a-f]{64}", digest):
-        raise UserError(f"digest must be 64 lower-case hexadecimal digits, not {digest!r}.")
+    check_digest(digest)
     return _Check(folder).run(digest, key)
 
 
@@ -141,17 +135,9 @@ class _Check:
         self.hashes = file_hashes(self.folder)
         if manifest is None:
             return set(self.hashes)
-        listed = parse_manifest(manifest)
-        damaged = {n for n in self.hashes if n in listed and listed[n] != self.hashes[n]}
-        unlisted = self.hashes.keys() - listed.keys()
-        self.problems += [f"{n} was changed: its hash is not the listed one." for n in damaged]
-        self.problems += [f"{n} is not in the manifest." for n in sorted(unlisted)]
-        self.problems += [
-            f"{n} is in the manifest but missing." for n in sorted(listed.keys() - self.hashes)
-        ]
-        if manifest_bytes(listed) != manifest:
-            self.problems.append(f"{MANIFEST} is not in its canonical form.")
-        return damaged | unlisted
+        problems, wrong = manifest_problems(self.hashes, manifest)
+        self.problems += problems
+        return wrong
 
     def _claim(self) -> Claim | None:
         data = self._read(layout.CLAIM)
@@ -159,8 +145,8 @@ class _Check:
             return None
         try:
             claim = Claim.from_bytes(data)
-        except _UNREADABLE as error:
-            self.problems.append(_reason(error, layout.CLAIM))
+        except UNREADABLE as error:
+            self.problems.append(reason(error, layout.CLAIM))
             return None
         if claim.to_bytes() != data:
             self.problems.append(f"{layout.CLAIM} is not in its canonical form.")
@@ -172,8 +158,8 @@ class _Check:
             return None
         try:
             entries = read_ledger(path)
-        except _UNREADABLE as error:
-            self.problems.append(_reason(error, layout.LEDGER))
+        except UNREADABLE as error:
+            self.problems.append(reason(error, layout.LEDGER))
             return None
         self.problems += ledger_problems(entries)
         return entries
@@ -181,8 +167,8 @@ class _Check:
     def _reckon(self, entries: Sequence[Entry]) -> Reckoning | None:
         try:
             return reckon(entries)
-        except _UNREADABLE as error:
-            self.problems.append(_reason(error, layout.LEDGER))
+        except UNREADABLE as error:
+            self.problems.append(reason(error, layout.LEDGER))
             return None
 
     def _hold_against_ledger(
@@ -191,8 +177,8 @@ class _Check:
         try:
             self.problems += claim_problems(claim, entries, reckoning)
             self.problems += run_refusals(claim, entries)
-        except _UNREADABLE as error:
-            self.problems.append(_reason(error, layout.LEDGER))
+        except UNREADABLE as error:
+            self.problems.append(reason(error, layout.LEDGER))
         self.notes += version_notes(claim, reckoning.price)
 
     def _contents(self, claim: Claim, damaged: set[str]) -> None:
@@ -209,28 +195,7 @@ class _Check:
 
     def _authenticate(self, found: str, digest: str | None, key: Path | None) -> bool:
         """Whether the caller's digest or key vouches for the manifest that was found."""
-        if digest is not None and digest != found:
-            self.problems.append(
-                f"the digest is {found}, not the {digest} that was given: this is not that release."
-            )
-        signature = self._read(SIGNATURE)
-        if signature is None:
-            if key is not None:
-                self.problems.append(f"the release is not signed, so {key} cannot vouch for it.")
-            return digest == found
-        try:
-            signer = check_signature(signature, found, key)
-        except _UNREADABLE as error:
-            self.problems.append(_reason(error, SIGNATURE))
-            return False
-        if key is None:
-            self.notes.append(
-                f"signed by the key with fingerprint {signer}, which no --key vouches for."
-            )
-        return digest == found or key is not None
-
-
-def _reason(error: BaseException, name: str) -> str:
-    return (
-        str(error) if isinstance(error, UserError) else f"{name} cannot be understood: {error!r}."
-    )
+        voucher = vouch(self._read(SIGNATURE), found, digest, key)
+        self.problems += voucher.problems
+        self.notes += voucher.notes
+        return voucher.vouched

@@ -9,11 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from understudy.encoders.citation import Citation
 from understudy.encoders.export import export_onnx
 from understudy.encoders.file import read_encoder
 from understudy.errors import UserError, did_you_mean
 from understudy.federated.agreement import Agreement
-from understudy.federated.collection import write_collection
+from understudy.federated.collection import check_means, write_collection
 from understudy.federated.contribution import FILTER, GAUSSIAN, LATENTS, MECHANISMS, Contribution
 from understudy.federated.merging import Gathering, Merged
 from understudy.federated.sent_folder import read_contribution, write_contribution
@@ -25,6 +26,7 @@ from understudy.filters.filter import Filter, fit_filter
 from understudy.filters.filter_file import load_filter, save_filter
 from understudy.filters.game import GameConfig
 from understudy.filters.model import FilterGraph
+from understudy.privacy.account_book import Book, book_name
 from understudy.privacy.local_channel import LocalChannel, LocalClaim
 from understudy.privacy.noise import NoiseSource
 from understudy.progress import Progress, Silent
@@ -36,12 +38,18 @@ class Source:
     """A user's data and the encoder that it goes through.
 
     digest: what the owner of the encoder published; a file with another one is refused.
+    dataset: the user's own name for the data, under which all that is sent of them adds up.
     """
 
     encoder: Path
     data: str
     part: str | None = None
     digest: str | None = None
+    dataset: str | None = None
+
+    def book(self, home: Path | None) -> Book:
+        """The account book of these records; it stays with the user."""
+        return Book.open(self.dataset or book_name(self.data), home)
 
 
 def train_own_filter(
@@ -103,13 +111,20 @@ class Sent:
     def lines(self) -> list[str]:
         sent = [f"sends   {line}" for line in self.listed]
         promise = "no epsilon: a filter promises nothing against stronger attackers"
+        cited = self.contribution.encoder.statement
         if self.claim is not None:
             promise = (
                 f"local: epsilon {self.claim.epsilon:.4g} at delta {self.claim.delta:g} per record "
                 f"(replace-one); all {self.claim.records_per_user} records together "
                 f"{self.claim.user_epsilon:.4g}"
             )
-        return [f"folder  {self.folder}", *sent, "        and nothing else", f"claim   {promise}"]
+        return [
+            f"folder  {self.folder}",
+            *sent,
+            "        and nothing else",
+            f"claim   {promise}",
+            f"        {cited}",
+        ]
 
     def to_json(self) -> dict[str, Any]:
         promised = None
@@ -127,6 +142,7 @@ class Sent:
             "sends": self.listed,
             "mechanism": self.contribution.mechanism,
             "local_claim": promised,
+            "encoder": self.contribution.encoder.to_json(),
         }
 
 
@@ -168,22 +184,30 @@ def _label_epsilon(word: str) -> tuple[str, float]:
 
 
 def apply_for_collector(
-    source: Source, sending: Sending, out: Path, *, progress: Progress | None = None
+    source: Source,
+    sending: Sending,
+    out: Path,
+    *,
+    home: Path | None = None,
+    progress: Progress | None = None,
 ) -> Sent:
-    """Make the folder that a user sends: filtered or noised features, agreed labels, a list."""
+    """Make the folder that a user sends: filtered or noised features, agreed labels, a list.
+
+    home: where the account book lies, in which each folder is entered before it is written.
+    """
     refuse_existing(out)
     encoder = read_encoder(source.encoder, source.digest)
     agreement = Agreement.of(encoder, sending.content)
-    noise = NoiseSource()
+    noise, book = NoiseSource(), source.book(home)
     if sending.filter is not None:
         _refuse_promises(sending)
         mine = load_filter(sending.filter, encoder.digest)
         latents = encoded(encoder, own_records(encoder, source.data, source.part, progress))
-        made = filtered(encoder, latents, mine, agreement, noise, sending.labels)
+        made = filtered(encoder, latents, mine, agreement, noise, sending.labels, book, progress)
     else:
         channel = _channel(sending, encoder.radius)
         latents = encoded(encoder, own_records(encoder, source.data, source.part, progress))
-        made = noised(encoder, latents, channel, agreement, noise)
+        made = noised(encoder, latents, channel, agreement, noise, book)
     claim = None if made.channel is None else made.channel.claim(len(made.records))
     return Sent(out, write_contribution(out, made), made, claim)
 
@@ -251,13 +275,14 @@ def collect_folders(
     epsilon: float | None = None,
     delta: float | None = None,
     title: str = "Collected from many users",
+    signing_key: Path | None = None,
 ) -> Collected:
     """Merge what users sent; folders that cannot be taken are named and left out.
 
     epsilon, delta: the weakest local promise that is taken; without them the claim states the
         weakest that came.
     """
-    refuse_existing(out)
+    check_means(out, title, signing_key)
     encoder = read_encoder(encoder_file)
     agreement = Agreement.of(
         encoder,
@@ -270,10 +295,9 @@ def collect_folders(
     for folder in folders:
         gathering.take(str(folder), partial(read_contribution, folder, agreement))
     merged = gathering.merged()
-    digest = write_collection(out, merged, encoder, title)
-    claim = CollectedClaim.of(merged.terms)
-    words = tuple(claim.words(encoder.provenance.statement, merged.users))
-    return Collected(out, digest, claim, merged, words)
+    digest = write_collection(out, merged, encoder, title, signing_key)
+    claim = CollectedClaim.of(merged.terms, Citation.of(encoder))
+    return Collected(out, digest, claim, merged, tuple(claim.words(merged.users)))
 
 
 def _mechanisms(word: str) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from understudy.errors import UserError
 from understudy.methods.config import ResolvedConfig, config_to_json, resolve_config
 from understudy.methods.contract import Facts, Method
 from understudy.methods.registry import get_method
-from understudy.privacy.account_book import Book, default_dataset_name
+from understudy.privacy.account_book import Book, book_name
 from understudy.privacy.arithmetic import choose_noise, spend_with
 from understudy.privacy.noise import NoiseSource
 from understudy.privacy.plan import Plan
@@ -121,14 +121,6 @@ def require_own_book(config: RunConfig, folder: RunFolder, home: Path | None) ->
             f"the account book {book.path} does not know the run in {folder.path}; give the "
             "book that it began with, by --home or UNDERSTUDY_HOME."
         )
-
-
-def book_name(source: str) -> str:
-    """Under what name a source's runs add up, where its owner gives none.
-
-    As in loading, a catalog name means the catalog's data, whatever lies beside us.
-    """
-    return source if source in catalog() else default_dataset_name(source)
 
 
 def declare(config: RunConfig, material: Material) -> Facts:

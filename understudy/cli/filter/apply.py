@@ -10,7 +10,7 @@ import typer
 from understudy.cli.bars import bars
 from understudy.cli.filter.options import Digest, EncoderFile, Part, names
 from understudy.cli.guard import guarded, print_json
-from understudy.cli.options import AsJson
+from understudy.cli.options import AsJson, Home
 
 
 @guarded
@@ -37,7 +37,9 @@ def command(
     ] = "",
     part: Part = None,
     digest: Digest = None,
+    dataset: Annotated[str | None, typer.Option(help="Your name for the data.")] = None,
     as_json: AsJson = False,
+    home: Home = None,
 ) -> None:
     """Filter DATA and write the folder to send; what is in it is listed, nothing else leaves."""
     from understudy.run.filter import Source, apply_for_collector, sending_of
@@ -53,7 +55,11 @@ def command(
         public_labels=names(public_labels),
     )
     found = apply_for_collector(
-        Source(encoder, data, part, digest), sending, out, progress=bars(as_json)
+        Source(encoder, data, part, digest, dataset),
+        sending,
+        out,
+        home=home,
+        progress=bars(as_json),
     )
     if as_json:
         print_json(found.to_json())

@@ -23,6 +23,7 @@ def command(
     ] = None,
     delta: Annotated[float | None, typer.Option(help="The same for delta.")] = None,
     title: Annotated[str, typer.Option(help="One line.")] = "Collected from many users",
+    sign: Annotated[Path | None, typer.Option(help="Private key file to sign with.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Merge filtered data of many users; what cannot be taken is named and left out."""
@@ -37,6 +38,7 @@ def command(
         epsilon=epsilon,
         delta=delta,
         title=title,
+        signing_key=sign,
     )
     if as_json:
         print_json(found.to_json())

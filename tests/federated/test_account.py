@@ -1,0 +1,117 @@
+"""What a device writes down of what it sends: every use, before its noise is drawn."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.data.samples import refused
+from tests.federated.scene import encoder, records, user
+from understudy.federated.agreement import Agreement
+from understudy.federated.sent_folder import digest_of
+from understudy.federated.user import User, encoded, noised
+from understudy.privacy.account_book import Book
+from understudy.privacy.accountants import local_price
+from understudy.privacy.events import LocalGaussian, RandomisedResponse
+from understudy.privacy.local import gaussian_multiplier
+from understudy.privacy.local_channel import LocalChannel
+from understudy.privacy.noise import NoiseSource
+
+DELTA = 1e-5
+CHANNEL = LocalChannel(2.0, 1.0, DELTA, {"row": 0.5}, ("side",))
+
+
+@pytest.fixture
+def book(tmp_path) -> Book:
+    return Book.open("mine", tmp_path)
+
+
+def send(book: Book, noise: NoiseSource | None = None):
+    made = encoder()
+    latents = encoded(made, records(10))
+    return noised(made, latents, CHANNEL, Agreement.of(made), noise or NoiseSource(), book)
+
+
+def test_sending_again_spends_again(book):
+    sigma = gaussian_multiplier(1.0, DELTA)
+    for times in range(1, 6):
+        send(book)
+        totals = book.total(DELTA)
+        expected = local_price(
+            [LocalGaussian(sigma, times), RandomisedResponse(0.5, times)], DELTA
+        ).epsilon
+        assert len(totals.local) == times, "a use that nobody wrote down"
+        assert totals.local_released.epsilon == pytest.approx(expected)
+        assert totals.local_all_runs.epsilon == pytest.approx(expected)
+    assert totals.local[0][1].epsilon == pytest.approx(1.5, rel=1e-6)
+    assert totals.released.epsilon == 0.0
+    words = totals.sentences()[-1]
+    assert "Local runs together" in words
+    assert f"{totals.local_released.epsilon:.4g}" in words
+
+
+def test_the_price_is_written_before_noise_is_drawn(book):
+    seen = []
+
+    class Watching(NoiseSource):
+        def normal(self, *words, **named):
+            seen.append([run.released for run in book.runs()])
+            return super().normal(*words, **named)
+
+    send(book, Watching())
+    assert seen == [[()]], "noise that was drawn before the book knew"
+    (run,) = book.runs()
+    assert len(run.released) == 1
+
+
+def test_what_was_sent_is_noted_by_its_digest(book):
+    made = send(book)
+    (run,) = book.runs()
+    assert run.released == (digest_of(made.statement(), made.arrays()),)
+    assert run.is_local
+    assert run.plan.relation == "replace-one, per record"
+    assert run.facts == {"mechanism": "gaussian", "encoder": encoder().digest}
+
+
+def test_a_use_that_failed_stays_in_the_book(book):
+    class Broken(NoiseSource):
+        def normal(self, *words, **named):
+            del words, named
+            raise MemoryError
+
+    with pytest.raises(MemoryError):
+        send(book, Broken())
+    totals = book.total(DELTA)
+    assert totals.local_all_runs.epsilon == pytest.approx(1.5, rel=1e-6)
+    assert totals.local_released.epsilon == 0.0
+
+
+def test_a_local_channel_is_not_used_without_a_book(book):
+    mine = User(records(10), None, channel=CHANNEL)
+    agreement = Agreement.of(encoder())
+    with refused("account book"):
+        mine.contribute(encoder(), agreement)
+    replace(mine, book=book).contribute(encoder(), agreement)
+    assert len(book.runs()) == 1
+
+
+def test_filtered_records_have_no_finite_price(book):
+    mine = replace(user(), book=book)
+    made = mine.contribute(encoder(), Agreement.of(encoder()))
+    totals = book.total(DELTA)
+    assert math.isinf(totals.released.epsilon)
+    assert totals.local == ()
+    (run,) = totals.runs
+    assert run.released == (digest_of(made.statement(), made.arrays()),)
+    assert run.is_empirical
+    assert "filter" in str(run.facts)
+
+
+def test_local_and_central_runs_stay_apart(book):
+    """A local price in the central total would be refused by the accountant."""
+    send(book)
+    assert book.total(DELTA).all_runs.epsilon == 0.0
+    assert np.isfinite(book.total(1e-7).local_all_runs.epsilon)

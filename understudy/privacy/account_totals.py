@@ -1,0 +1,106 @@
+"""What the runs of an account book cost together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from understudy.privacy.accountants import Cost, local_price, price
+from understudy.privacy.events import Event, LocalEvent
+from understudy.privacy.plan import RELATION, Plan
+
+
+@dataclass(frozen=True)
+class BookRun:
+    """One run as the book knows it. `released` holds the digests of its releases."""
+
+    run_id: str
+    plan: Plan
+    purpose: str
+    facts: Mapping[str, Any]
+    entered: str
+    released: tuple[str, ...] = ()
+
+    @property
+    def is_local(self) -> bool:
+        events = self.plan.events()
+        return self.plan.relation != RELATION or any(isinstance(e, LocalEvent) for e in events)
+
+    @property
+    def is_empirical(self) -> bool:
+        return math.isinf(self.plan.epsilon)
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What a dataset's runs cost together at `delta`: the released ones, and all of them.
+
+    Local runs are priced apart, one by one in `local` and together in the other two, for a
+    record that left in each of them: a local price never composes with another relation's.
+    """
+
+    delta: float
+    released: Cost
+    all_runs: Cost
+    runs: tuple[BookRun, ...]
+    local: tuple[tuple[BookRun, Cost], ...]
+    local_released: Cost
+    local_all_runs: Cost
+
+    def sentences(self) -> tuple[str, ...]:
+        """The totals in words, one sentence each."""
+        lines = [
+            f"Released: epsilon {_in_words(self.released)} at delta {self.delta:g}.",
+            f"All runs, audits included: epsilon {_in_words(self.all_runs)} "
+            f"at delta {self.delta:g}.",
+        ]
+        lines += [
+            f"Run {run.run_id} is empirical: no finite epsilon covers a total that holds it."
+            for run in self.runs
+            if run.is_empirical
+        ]
+        lines += [
+            f"Run {run.run_id} is local, apart from the totals: epsilon {_in_words(cost)} "
+            f"per record, at delta {self.delta:g}."
+            for run, cost in self.local
+        ]
+        if self.local:
+            lines += [
+                f"Local runs together, for a record that left in each: epsilon "
+                f"{_in_words(self.local_all_runs)} at delta {self.delta:g}; of those that were "
+                f"sent, {_in_words(self.local_released)}."
+            ]
+        return tuple(lines)
+
+
+def total_of(runs: tuple[BookRun, ...], delta: float) -> Totals:
+    """The totals of these runs; see `Book.total` for what they guarantee."""
+    central = [run for run in runs if not run.is_local]
+    local = [run for run in runs if run.is_local]
+    return Totals(
+        delta=delta,
+        released=_compose([run for run in central if run.released], delta),
+        all_runs=_compose(central, delta),
+        runs=runs,
+        local=tuple((r, _compose_local([r], delta)) for r in local),
+        local_released=_compose_local([run for run in local if run.released], delta),
+        local_all_runs=_compose_local(local, delta),
+    )
+
+
+def _compose(runs: Sequence[BookRun], delta: float) -> Cost:
+    if any(run.is_empirical for run in runs):
+        return Cost(math.inf, "none: an empirical run is among them")
+    events: list[Event] = [event for run in runs for event in run.plan.events()]
+    return price(events, delta)
+
+
+def _compose_local(runs: Sequence[BookRun], delta: float) -> Cost:
+    """Of one record that left in every one of these runs: sending twice spends twice."""
+    return local_price([event for run in runs for event in run.plan.events()], delta)
+
+
+def _in_words(cost: Cost) -> str:
+    return "infinite" if math.isinf(cost.epsilon) else f"{cost.epsilon:.4g} ({cost.accountant})"

@@ -140,7 +140,8 @@ def _learn_publicly(request: EncoderRequest, folder: Path, progress: Progress) -
     )
     records = deduplicate(_training_part(dataset)).records
     # The whole config stands in the mark: going on with other options would mix two runs.
-    mark = settings_mark(config_to_json(settings.config), config.seed, dataset.provenance)
+    described = (dataset.provenance, records.shape, len(records))
+    mark = settings_mark(config_to_json(settings.config), config.seed, *described)
     keep = Checkpoint(folder / "training.safetensors", mark)
     device = choose_device(config.device)
     encoder = method.learn_openly(

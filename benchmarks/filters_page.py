@@ -103,7 +103,7 @@ def faces(result: Mapping[str, Any]) -> list[str]:
     header += [f"{role} {sent}" for role in ("hidden", "kept") for sent in _SENT]
     rows = [[f"{r['with']}, {r['reader']}", *(r[name] for name in header[1:])] for r in ours]
     words = (
-        f"**Faces: UTKFace beside the paper's CelebA (its Table 3).** Means over {len(seeds)} seeds. "
+        f"**Faces: UTKFace beside the paper's CelebA (its Table 3).** {_seeds({'seeds': seeds})} "
         "The paper's filter is linear; `gaussian` is noise of equal distortion."
     )
     more = ["choice", "hidden"]

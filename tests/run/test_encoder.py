@@ -94,6 +94,10 @@ def test_a_stopped_public_training_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(Checkpoint, "save", stop_after_the_first)
     with pytest.raises(KeyboardInterrupt):
         made(tmp_path, request(changes=(*TINY, "epochs=2")), "cut")
+    with refused("runs/cut", "--resume", "-o"):
+        made(tmp_path, request(changes=(*TINY, "epochs=2")), "cut")
+    with refused("other settings"):
+        made(tmp_path, request(changes=(*TINY, "epochs=3")), "cut", resume=True)
     again = made(tmp_path, request(changes=(*TINY, "epochs=2")), "cut", resume=True)
     assert saved == [saved[0], 2 * saved[0]]
     assert again.digest == whole.digest

@@ -66,7 +66,7 @@ CHOICES = (
 )
 LIMIT = Distortion("kl", 5.0)
 FORMS = {
-    "linear": GameConfig(steps=600, batch=256, head_steps=3, utility_weight=1.0),
+    "linear": GameConfig(steps=600, batch=256, head_steps=3, utility_weight=2.0),
     "network": GameConfig(
         kind="network", hidden=32, steps=600, batch=256, head_steps=3, filter_rate=0.005
     ),

@@ -220,3 +220,20 @@ def test_damaged_pieces_make_no_encoder(packed: Path, tmp_path: Path) -> None:
     job_module.write_pieces(out.parent, out.name, content[:-9] + b"x" * 9)
     assert script.main(["join", str(out.parent), "-o", str(home)]) == 2
     assert not home.exists()
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not os.environ.get("UNDERSTUDY_DATA"), reason="needs $UNDERSTUDY_DATA")
+def test_the_published_faces_can_be_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file of the share is found again by its pixels, and comes out as the loader has it."""
+    place = Path(os.environ["UNDERSTUDY_DATA"]) / "utkface"
+    monkeypatch.setenv("UNDERSTUDY_DATA", str(place.parent))
+    with monkeypatch.context() as patch:
+        patch.syspath_prepend(str(FOLDER))
+        words = ["pack", str(place), "-o", str(tmp_path / "job"), "--limit", "40"]
+        assert script.main(words) == 0
+    images = job_module.decoded(tmp_path / "job", (3, 64, 64))
+    assert len(images) == 40
+    assert told(tmp_path / "job")["provenance"]["licence"] == "non-commercial research only"
+    mark = sys.modules["faces"].content_mark(script.Records(images, {}, Schema(())))
+    assert mark in told(tmp_path / "job")["provenance"]["trained_on"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,17 +64,26 @@ def test_young_is_under_thirty_and_other_classes_are_refused(tmp_path: Path) -> 
         faces.face_labels(Images(records.features, records.attributes, schema))
 
 
-def test_the_table_has_raw_and_sent_beside_the_majority(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_has_raw_and_sent_beside_the_majority(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     small = {"linear": GameConfig(steps=120, batch=64)}
     monkeypatch.setattr(script, "FORMS", small)
     monkeypatch.setattr(script, "SENT", ("linear", "gaussian"))
     monkeypatch.setattr(script, "READERS", ("mlp-60",))
     monkeypatch.setattr(script, "CHOICES", (HIDE_GENDER,))
-    encoder = encoder_of(radius=20.0)
+    monkeypatch.setattr(script, "decoded", lambda *_: [])
+    monkeypatch.setattr(script, "EVIDENCE", tmp_path)
+    monkeypatch.setattr(script, "read_encoder", lambda _: encoder_of(radius=20.0))
     view = View(latents(600, 0), latents(400, 1))
-    seconds: dict[str, float] = {}
-    known = script.Faces(encoder, view, True)
-    result = script.measure(known, [0], seconds, pictures=False)
+    monkeypatch.setattr(
+        script, "encoded_faces", lambda encoder, _: script.Faces(encoder, view, True)
+    )
+    monkeypatch.setattr("sys.argv", ["filters_faces.py", "e.safetensors", "--seeds", "0"])
+    script.main()
+    written = json.loads((tmp_path / "filters_faces.json").read_text())
+    assert written["config"]["from the encoder's share alone"] is True
+    result = written["result"]
     (row,) = result["table"]
     assert (row["hidden"], row["with"]) == ("gender", "hide gender, keep young")
     assert row["hidden raw"] > 0.95

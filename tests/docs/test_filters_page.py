@@ -61,3 +61,30 @@ def test_adult_stands_beside_the_paper() -> None:
         "| vfae, mlp-15 | 0.700 | 0.700 | 0.700 | 0.700 |",
         "| the paper, vfae | 0.800 | 0.800 | 0.800 | 0.800 |",
     ]
+
+
+def test_faces_stand_beside_the_paper_on_celeba() -> None:
+    page = maker()
+    figures = [f"{a} {b}" for a in ("hidden", "kept", "information", "parity") for b in page._SENT]
+    ours = {name: round(0.5 + i / 100, 3) for i, name in enumerate(figures)}
+    choice = {"with": "hide gender, keep young", "hidden": "gender", "reader": "mlp-60"}
+    papers = [
+        {"method": method, "metric": f"{name} accuracy", "value": value, "note": ""}
+        for method, values in {
+            "vae": (0.90, 0.86), "majority-guess": (0.51, 0.5), "generative-filter": (0.61, 0.83)
+        }.items()
+        for name, value in zip(("hidden male", "kept smiling"), values, strict=True)
+    ]  # fmt: skip
+    result = {
+        "published": papers,
+        "table": [{**choice, "majority": 0.52, **ours}],
+        "choices": {"hide gender, keep young": {"seeds": {"0": {}}}},
+    }
+    _, first, _, second = page.faces(result)
+    assert first.splitlines()[2:] == [
+        "| hide gender, keep young, mlp-60 | gender | 0.520 | 0.500 | 0.510 | 0.520 | 0.530 "
+        "| 0.540 | 0.550 | 0.560 | 0.570 |",
+        "| the paper, keep smiling, mlp-60 | male | 0.510 | 0.900 | 0.610 |  |  "
+        "| 0.860 | 0.830 |  |  |",
+    ]
+    assert second.splitlines()[2].startswith("| hide gender, keep young | gender | 0.580 | 0.590")

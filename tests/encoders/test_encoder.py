@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ import torch
 from tests.data.samples import refused
 from understudy.encoders.encoder import clip_to_ball
 
-from .samples import DENSE, SPECS, TABLE, blobs, encoder_of
+from .samples import DENSE, DENSENET, SPECS, TABLE, blobs, encoder_of
 
 
 def inputs(name: str, count: int) -> torch.Tensor:
@@ -34,6 +36,27 @@ def test_a_record_has_the_same_latent_in_any_company(name):
     alone = torch.cat([encoder.encode(row[None]) for row in records])
     assert torch.allclose(together, alone, atol=1e-5)
     assert torch.equal(together, encoder.encode(records))
+
+
+def test_batch_statistics_are_those_of_training_and_not_of_the_company():
+    """A densenet normalises by the batch while it learns; a published one must not."""
+    spec = replace(DENSENET, norm="batch")
+    encoder = encoder_of(spec, radius=100.0)
+    with torch.no_grad():
+        encoder.encoder.train()(inputs("densenet", 8))
+    encoder = replace(encoder)
+    records = inputs("densenet", 12)
+    records[0] = 1.0  # a neighbour that would move the statistics of any batch it is in
+    alone = torch.cat([encoder.encode(row[None]) for row in records])
+    before = {k: v.clone() for k, v in encoder.encoder.state_dict().items()}
+    assert torch.allclose(encoder.encode(records), alone, atol=1e-5)
+    assert torch.allclose(encoder.encode(records[1:]), alone[1:], atol=1e-5)
+    decoded = encoder.decode(alone)
+    one = torch.cat([encoder.decode(row[None]) for row in alone])
+    assert torch.allclose(decoded, one, atol=1e-5)
+    assert all(torch.equal(before[k], v) for k, v in encoder.encoder.state_dict().items())
+    mixing = encoder.encoder.train()(records)[1:]
+    assert not torch.allclose(mixing, encoder.encoder.train()(records[1:]), atol=1e-3)
 
 
 def test_clipping_leaves_short_latents_and_shortens_long_ones():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 
 import pytest
 import torch
@@ -64,6 +65,15 @@ def test_the_graph_says_whose_it_is_and_that_it_claims_nothing(tmp_path):
     assert said["understudy.claim"].startswith("none")
     drawing = [n.op_type for n in model.graph.node if n.op_type.startswith("Random")]
     assert drawing == []
+
+
+def test_the_licence_of_the_training_data_goes_along(tmp_path):
+    encoder = encoder_of()
+    bound = replace(encoder.provenance, licence="for research only")
+    for name, given in (("free", encoder), ("bound", encoder.with_provenance(bound))):
+        model = onnx.load(export_onnx(given, tmp_path / f"{name}.onnx"))
+        values = [prop.value for prop in model.metadata_props]
+        assert ("for research only" in values) == (name == "bound")
 
 
 def test_the_graph_clips_as_the_encoder_does():

@@ -70,11 +70,13 @@ def test_the_seed_decides_everything():
     assert not torch.equal(weights(trained()), weights(trained(seed=1)))
 
 
-def test_a_stopped_training_ends_like_an_uninterrupted_one(tmp_path):
-    keep = Checkpoint(tmp_path / "deep" / "training.safetensors", "same")
+@pytest.mark.parametrize(("every", "kept"), [(3600.0, 10), (0.0, 12)], ids=["epoch", "step"])
+def test_a_stopped_training_ends_like_an_uninterrupted_one(tmp_path, every, kept):
+    """129 records make 5 steps an epoch; the 13th is cut off before it is kept."""
+    keep = Checkpoint(tmp_path / "deep" / "training.safetensors", "same", every)
     with pytest.raises(KeyboardInterrupt):
         trained(progress=StopAfter(12), checkpoint=keep)
-    assert keep.load(Pair(DENSE, 1e-3, 0, CPU)) == 2
+    assert keep.load(Pair(DENSE, 1e-3, 0, CPU)) == kept
     assert torch.equal(weights(trained(checkpoint=keep)), weights(trained()))
     assert [p.name for p in keep.path.parent.iterdir()] == ["training.safetensors"]
 
@@ -95,3 +97,10 @@ def test_too_few_records_are_refused():
         train_openly(
             Pair(DENSE, 1e-3, 0, CPU), OBJECTIVE, blobs(1), Schedule(1, 2, 1e-3), 0, Silent()
         )
+
+
+def test_a_training_that_diverges_is_refused(tmp_path):
+    keep = Checkpoint(tmp_path / "training.safetensors", "same", 3600.0)
+    with refused("learning_rate"):
+        trained(Schedule(2, 32, 1e30), checkpoint=keep)
+    assert not keep.path.exists()

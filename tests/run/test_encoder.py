@@ -85,17 +85,21 @@ def test_a_stopped_public_training_goes_on(tmp_path, monkeypatch):
     whole = made(tmp_path, request(changes=(*TINY, "epochs=2")), "whole")
     real, saved = Checkpoint.save, []
 
-    def stop_after_the_first(self, pair, epochs):
-        real(self, pair, epochs)
-        saved.append(epochs)
+    def stop_after_the_first(self, pair, steps):
+        real(self, pair, steps)
+        saved.append(steps)
         if len(saved) == 1:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Checkpoint, "save", stop_after_the_first)
     with pytest.raises(KeyboardInterrupt):
         made(tmp_path, request(changes=(*TINY, "epochs=2")), "cut")
+    with refused("runs/cut", "--resume", "-o"):
+        made(tmp_path, request(changes=(*TINY, "epochs=2")), "cut")
+    with refused("other settings"):
+        made(tmp_path, request(changes=(*TINY, "epochs=3")), "cut", resume=True)
     again = made(tmp_path, request(changes=(*TINY, "epochs=2")), "cut", resume=True)
-    assert saved == [1, 2]
+    assert saved == [saved[0], 2 * saved[0]]
     assert again.digest == whole.digest
 
 

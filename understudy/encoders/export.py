@@ -133,9 +133,12 @@ def example_inputs(
 
 
 def _metadata(encoder: Encoder, filter: FilterGraph | None) -> Mapping[str, str]:
+    """The graph holds the encoder's weights, so the licence of its training data goes along."""
+    licence = encoder.provenance.licence
     return {
         "understudy.encoder": encoder.digest,
         "understudy.provenance": encoder.provenance.statement,
+        **({} if licence is None else {"understudy.licence of the training data": licence}),
         "understudy.claim": "none: the noise is an input of this graph"
         if filter is not None
         else "none: latents without noise",

@@ -7,9 +7,11 @@ than `steepest`.
 
 Which norm the penalty takes: the Frobenius norm of the decoder's Jacobian J at z, estimated
 by one random projection, ||J'v|| with v standard normal; its square is an unbiased estimate
-of ||J||_F^2, and ||J||_F bounds the Lipschitz constant at z from above. The paper sums the
-output pixels instead, which is v = (1, ..., 1): the slope of the brightness alone. That is
-`projection = "ones"`. Points z lie between a prior sample and an encoded one.
+of ||J||_F^2, and ||J||_F bounds the Lipschitz constant at z from above. The penalty itself is
+convex in the projection, so on average it is no smaller than that of the norm: it also falls on
+decoders somewhat flatter than the limit. The paper sums the output pixels instead, which is
+v = (1, ..., 1): the slope of the brightness alone. That is `projection = "ones"`. Points z lie
+between a prior sample and an encoded one.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ DP-SGD, with the same loss.
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from understudy.privacy.batch import Batch, Draws, make_batch
 from understudy.privacy.state import State, replace_durably
 from understudy.progress import Progress
 
-_EPOCHS, _SETTINGS = "epochs done", "settings"
+_STEPS, _SETTINGS = "steps done", "settings"
 
 
 class Pair:
@@ -72,21 +73,25 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One file that training can go on from; `settings` must be those it was written under."""
+    """One file that training can go on from; `settings` must be those it was written under.
+
+    every: seconds after which it is written again; it is written after each epoch too.
+    """
 
     path: Path
     settings: str
+    every: float = 60.0
 
-    def save(self, pair: Pair, epochs: int) -> None:
+    def save(self, pair: Pair, steps: int) -> None:
         from safetensors.torch import save
 
         state = {k: v.detach().cpu().contiguous() for k, v in pair.snapshot().tensors.items()}
-        state[_EPOCHS] = torch.tensor(epochs)
+        state[_STEPS] = torch.tensor(steps)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         replace_durably(self.path, save(state, {_SETTINGS: self.settings}))
 
     def load(self, pair: Pair) -> int:
-        """How many epochs were done; 0 where there is no checkpoint."""
+        """How many steps were done; 0 where there is no checkpoint."""
         from safetensors import safe_open
 
         if not self.path.exists():
@@ -100,9 +105,9 @@ class Checkpoint:
                 "repeat the options of the first start."
             )
         with reading(self.path):
-            epochs = int(tensors.pop(_EPOCHS))
+            steps = int(tensors.pop(_STEPS))
             pair.load(State(tensors))
-        return epochs
+        return steps
 
 
 def train_openly(
@@ -117,24 +122,32 @@ def train_openly(
     """Teach the pair by plain minibatches. Guarantee: none; for public or revealed records.
 
     Order and draws follow from the seed and the epoch, so a resumed training ends with the
-    weights of an uninterrupted one.
+    weights of an uninterrupted one, wherever it was cut.
     """
     if len(records) < 2:
         raise UserError(f"{len(records)} records are too few to teach an encoder.")
     done = 0 if checkpoint is None else checkpoint.load(pair)
-    steps = math.ceil(len(records) / schedule.batch)
+    steps, saved = math.ceil(len(records) / schedule.batch), time.monotonic()
     with progress.task("training the encoder", schedule.epochs * steps) as bar:
-        bar.advance(done * steps)
-        for epoch in range(done, schedule.epochs):
+        bar.advance(done)
+        for epoch in range(done // steps, schedule.epochs):
             random = stream(seed, "epoch", epoch)
             order = torch.randperm(len(records), generator=random).numpy()
             for step in range(steps):
                 rows = order[step * schedule.batch : (step + 1) * schedule.batch]
+                draws = _drawn(len(rows), objective.draws, random)
+                number = epoch * steps + step + 1
+                if number <= done:
+                    continue  # drawn all the same, so that what follows is drawn as it would be
                 _set_rate(pair, schedule.rate_at(epoch + step / steps))
-                _step(pair, objective, _dressed(records, rows, objective.draws, random, pair))
+                _step(pair, objective, _dressed(records, rows, draws, pair.device))
                 bar.advance()
-            if checkpoint is not None:
-                checkpoint.save(pair, epoch + 1)
+                last = step + 1 == steps
+                if last:
+                    _refuse_divergence(pair)
+                if checkpoint is not None and (last or time.monotonic() - saved > checkpoint.every):
+                    checkpoint.save(pair, number)
+                    saved = time.monotonic()
 
 
 def settings_mark(*words: object) -> str:
@@ -151,17 +164,32 @@ def _step(pair: Pair, objective: Objective, batch: Batch) -> None:
     pair.optimizer.step()
 
 
-def _dressed(
-    records: Records, rows: Array, draws: Draws, random: torch.Generator, pair: Pair
-) -> Batch:
-    plain = make_batch(records, rows, pair.device)
-    filled = {
+def _refuse_divergence(pair: Pair) -> None:
+    """A weight that is no number would make every latent zero without a word."""
+    if not all(bool(torch.isfinite(p).all()) for m in pair.modules for p in m.parameters()):
+        raise UserError(
+            "the encoder's weights are no longer finite numbers; remove the run folder and start "
+            "again with a lower --set learning_rate."
+        )
+
+
+def _drawn(rows: int, draws: Draws, random: torch.Generator) -> dict[str, torch.Tensor]:
+    return {
         name: (torch.rand if name.startswith("uniform") else torch.randn)(
-            len(rows), *shape, generator=random
-        ).to(pair.device)
+            rows, *shape, generator=random
+        )
         for name, shape in draws.items()
     }
-    return Batch(plain.features, plain.attributes, filled, plain.label)
+
+
+def _dressed(
+    records: Records, rows: Array, draws: dict[str, torch.Tensor], device: torch.device
+) -> Batch:
+    plain = make_batch(records, rows, device)
+    # By way of pinned memory, so that a step does not wait for the copy of its draws.
+    pinned = draws if device.type != "cuda" else {k: v.pin_memory() for k, v in draws.items()}
+    there = {name: values.to(device, non_blocking=True) for name, values in pinned.items()}
+    return Batch(plain.features, plain.attributes, there, plain.label)
 
 
 def _set_rate(pair: Pair, rate: float) -> None:

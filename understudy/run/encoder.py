@@ -48,6 +48,9 @@ METHODS: Mapping[str, type[DenseVAE] | type[DenseNetVAE]] = {
     "densenet": DenseNetVAE,
 }
 
+_LOOKED_AT = 500
+"""Records on which the radius is tried; a large encoder takes a minute for a thousand."""
+
 
 @dataclass(frozen=True)
 class EncoderRequest:
@@ -103,6 +106,11 @@ def init_encoder(
     shown, path = progress or Silent(), run_folder or Path("runs") / out.name
     if out.suffix != ".safetensors":
         raise UserError(f"the encoder file must be called NAME.safetensors, not {out.name!r}.")
+    if path.exists() and not resume:
+        raise UserError(
+            f"the run folder {path} exists already; add --resume to go on with it, or choose "
+            "another name with -o or another folder with --runs."
+        )
     check_places(request.run, out, path, resume=resume)
     choose_device(request.run.device)
     if _is_public(request):
@@ -140,7 +148,8 @@ def _learn_publicly(request: EncoderRequest, folder: Path, progress: Progress) -
     )
     records = deduplicate(_training_part(dataset)).records
     # The whole config stands in the mark: going on with other options would mix two runs.
-    mark = settings_mark(config_to_json(settings.config), config.seed, dataset.provenance)
+    described = (dataset.provenance, records.shape, len(records))
+    mark = settings_mark(config_to_json(settings.config), config.seed, *described)
     keep = Checkpoint(folder / "training.safetensors", mark)
     device = choose_device(config.device)
     encoder = method.learn_openly(
@@ -248,7 +257,7 @@ def _words(settings: ResolvedConfig) -> str:
 
 def _say_clipped(encoder: Encoder, records: Records, progress: Progress) -> None:
     """On public data only: how often the declared radius is felt."""
-    some = encoder.encode(records.features[:2000])
+    some = encoder.encode(records.features[:_LOOKED_AT])
     norms = torch.linalg.vector_norm(some, dim=1)
     share = float((norms > 0.9999 * encoder.radius).float().mean())
     if share > 0.01:

@@ -94,7 +94,7 @@ def adult(result: Mapping[str, Any]) -> list[str]:
 def _farthest(result: Mapping[str, Any]) -> list[str]:
     """For each method that stands for one of the paper's: its farthest figure from there."""
     lines = [
-        f"- {result['methods'][method]}: {far['metric']} {far['ours']:.3f}, "
+        f"- {result['methods'][method]}, {far['reader']}: {far['metric']} {far['ours']:.3f}, "
         f"the paper's {far['paper']:.3f}"
         for method, far in result["farthest from the paper"].items()
     ]

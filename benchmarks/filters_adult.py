@@ -8,7 +8,13 @@ learn from the published training part; readers are trained afresh on what leave
 the test part. One evidence file.
 
 --validate does the same within the training part (24,000 rows to learn from, the rest asked
-about) and writes nothing. All settings were chosen by it; what among is in `CHOSEN_AMONG`.
+about) and writes nothing. Settings were chosen on that split; what among is in `CHOSEN_AMONG`.
+
+The paper gives no settings of its baselines. Its VFAE is read far better than samples of codes
+ever were here (with or without MMD, gender about .70 to .73), and about as well as logistic
+regression reads the means of the codes of a VFAE without MMD: "plain-vfae", where seeds differ
+much. Its raw VAE is read as well as the 102 columns themselves (.847 by 15 units within the
+training part); our encoder's ten latents lose a little of that (.834).
 """
 
 from __future__ import annotations
@@ -63,7 +69,7 @@ NETWORK = GameConfig(
 )
 VFAE = VFAEConfig(mmd_weight=1.0, label_weight=20.0, steps=4000)
 PLAIN_VFAE = VFAEConfig(mmd_weight=0.0, label_weight=50.0, steps=6000)
-LMIFR = LMIFRConfig(most_leakage=0.08, most_information=20.0, steps=4000)
+LMIFR = LMIFRConfig(most_leakage=0.09, most_information=30.0, steps=8000)
 SETTINGS = {
     "linear": LINEAR,
     "network": NETWORK,

@@ -69,7 +69,7 @@ NETWORK = GameConfig(
 )
 VFAE = VFAEConfig(mmd_weight=1.0, label_weight=20.0, steps=4000)
 PLAIN_VFAE = VFAEConfig(mmd_weight=0.0, label_weight=50.0, steps=6000)
-LMIFR = LMIFRConfig(most_leakage=0.09, most_information=30.0, steps=8000)
+LMIFR = LMIFRConfig(most_leakage=0.1, most_information=30.0, steps=8000)
 SETTINGS = {
     "linear": LINEAR,
     "network": NETWORK,

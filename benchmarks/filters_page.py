@@ -25,6 +25,7 @@ _WORDS = {"vae": "the paper, raw", "generative-filter": "the paper, filtered"}
 _FIGURES = ("hidden gender accuracy", "kept income accuracy")
 _SENT = ("raw", "linear", "network", "gaussian")
 _AREAS = ("hidden gender AUROC", "kept income AUROC")
+_PARITY = "demographic parity gap of income between groups of gender"
 
 
 def main() -> None:
@@ -76,17 +77,37 @@ def papers(result: Mapping[str, Any], part: str) -> list[tuple[str, dict[str, fl
 
 
 def adult(result: Mapping[str, Any]) -> list[str]:
-    """Accuracy and the area from hard labels, which is what the paper's table has."""
+    """Accuracy, the area from hard labels (what the paper's table has) and demographic parity."""
+    names = [*_FIGURES, *(f"{words} of hard labels" for words in _AREAS), _PARITY]
     rows: list[list[object]] = []
     for method, metrics in result["mean"].items():
+        said = result["methods"][method]
         for reader in sorted({name.rpartition(", ")[2] for name in metrics}):
-            hard = [f"{words} of hard labels" for words in _AREAS]
-            rows.append([f"{method}, {reader}", *_means(metrics, [*_FIGURES, *hard], reader)])
+            rows.append([f"{said}, {reader}", *_means(metrics, names, reader)])
     for method in dict.fromkeys(f["method"] for f in result["published"]):
         known = {f["metric"]: f["value"] for f in result["published"] if f["method"] == method}
-        rows.append([f"the paper, {method}", *(known[name] for name in (*_FIGURES, *_AREAS))])
-    header = ["sent, reader", "gender", "income", "gender AUROC", "income AUROC"]
-    return [f"**Adult: gender is hidden, income is kept.** {_seeds(result)}", table(header, rows)]
+        rows.append([f"the paper, {method}", *(known[name] for name in (*_FIGURES, *_AREAS)), ""])
+    header = ["sent, reader", "gender", "income", "gender AUROC", "income AUROC", "parity gap"]
+    return [
+        f"**Adult: gender is hidden, income is kept.** {_seeds(result)} The parity gap is the "
+        "difference between men and women in how often a reader says the higher income; the true "
+        f"labels' is {result['parity gap of the true labels']:.3f}.",
+        table(header, rows),
+        *_farthest(result),
+    ]
+
+
+def _farthest(result: Mapping[str, Any]) -> list[str]:
+    """For each method that stands for one of the paper's: its farthest figure from there."""
+    lines = [
+        f"- {result['methods'][method]}, {far['reader']}: {far['metric']} {far['ours']:.3f}, "
+        f"the paper's {far['paper']:.3f}"
+        for method, far in result["farthest from the paper"].items()
+    ]
+    return [
+        "Farthest from the paper, of the four figures, by the paper's reader:",
+        "\n".join(lines),
+    ]
 
 
 def _means(

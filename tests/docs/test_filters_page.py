@@ -47,20 +47,34 @@ def test_another_figure_makes_another_page(tmp_path: Path) -> None:
         assert "`filters_mnist` is still" not in made
 
 
-def test_adult_stands_beside_the_paper() -> None:
-    page = maker()
+def adult_result(page: ModuleType, paper: float) -> dict[str, object]:
     names = [f"{area} of hard labels" for area in page._AREAS]
     ours = {f"{name}, mlp-15": [0.7, 0.01] for name in (*page._FIGURES, *names)}
     papers = [
-        {"method": "vfae", "metric": name, "value": 0.8, "note": ""}
+        {"method": "vfae", "metric": name, "value": paper, "note": ""}
         for name in (*page._FIGURES, *page._AREAS)
     ]
-    result = {"mean": {"vfae": ours}, "published": papers, "seeds": {"0": {}}}
-    _, table = page.adult(result)
+    far = {"metric": "kept income accuracy", "reader": "mlp-15", "ours": 0.7, "paper": paper}
+    return {
+        "methods": {"vfae": "VFAE"},
+        "mean": {"vfae": {**ours, f"{page._PARITY}, mlp-15": [0.12, 0.01]}},
+        "published": papers,
+        "parity gap of the true labels": 0.2,
+        "farthest from the paper": {"vfae": far},
+        "seeds": {"0": {}},
+    }
+
+
+def test_adult_stands_beside_the_paper() -> None:
+    page = maker()
+    words, table, _, farthest = page.adult(adult_result(page, 0.8))
     assert table.splitlines()[2:] == [
-        "| vfae, mlp-15 | 0.700 | 0.700 | 0.700 | 0.700 |",
-        "| the paper, vfae | 0.800 | 0.800 | 0.800 | 0.800 |",
+        "| VFAE, mlp-15 | 0.700 | 0.700 | 0.700 | 0.700 | 0.120 |",
+        "| the paper, vfae | 0.800 | 0.800 | 0.800 | 0.800 |  |",
     ]
+    assert "labels' is 0.200" in words
+    assert farthest == "- VFAE, mlp-15: kept income accuracy 0.700, the paper's 0.800"
+    assert "the paper's 0.900" in page.adult(adult_result(page, 0.9))[3]
 
 
 def test_faces_stand_beside_the_paper_on_celeba() -> None:

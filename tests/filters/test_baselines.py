@@ -114,6 +114,17 @@ def test_codes_leave_with_noise_and_without_the_hidden_label() -> None:
     assert not np.array_equal(one.features, two.features), "the code's noise is missing"
 
 
+def test_the_middles_of_codes_are_those_of_their_samples() -> None:
+    learned = table(300)
+    fitted = fit_vfae(learned, CHOICE, replace(QUICK_VFAE, steps=2))
+    middles = fitted.means(learned)
+    assert tuple(middles.attributes) == ("keep",)
+    assert np.array_equal(middles.features, fitted.means(learned).features)
+    draws = np.stack([fitted.apply(learned, NoiseSource()).features for _ in range(50)])
+    apart = np.abs(draws.mean(axis=0) - middles.features) / draws.std(axis=0)
+    assert apart.max() < 1.0, "50 draws have a mean within 7 standard errors"
+
+
 @pytest.mark.parametrize("fit", [fit_vfae, fit_lmifr])
 def test_what_they_are_not_made_for(fit) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(UserError, match="hides one attribute"):

@@ -125,23 +125,36 @@ class FairEncoder:
     hidden: Attribute
     kept: tuple[str, ...]
 
-    @torch.no_grad()
     def apply(self, records: Records, noise: NoiseSource) -> Records:
         """Codes with the kept labels; the hidden label stays behind."""
+        mean, log_variance = self._codes(records)
+        sent = mean + (log_variance / 2).exp() * noise.normal(mean.shape)
+        return self._with_kept(records, sent)
+
+    def means(self, records: Records) -> Records:
+        """The middles of the codes, which some evaluations read in place of samples.
+
+        Not to be sent: without the noise a reader tells the hidden label from tiny shifts.
+        """
+        return self._with_kept(records, self._codes(records)[0])
+
+    @torch.no_grad()
+    def _codes(self, records: Records) -> tuple[torch.Tensor, torch.Tensor]:
         if records.schema.attribute(self.hidden.name).classes != self.hidden.classes:
             raise UserError(f"attribute {self.hidden.name!r} has other classes than in training.")
         x = unit_features(records)
         onehot = F.one_hot(
             torch.from_numpy(codes_of(records, self.hidden.name)), len(self.hidden.classes)
         ).float()
-        parts = []
-        for start in range(0, len(x), _ROWS_AT_ONCE):
-            some = slice(start, start + _ROWS_AT_ONCE)
-            mean, log_variance = self.network.code(x[some], onehot[some])
-            parts.append(mean + (log_variance / 2).exp() * noise.normal(mean.shape))
+        starts = range(0, len(x), _ROWS_AT_ONCE)
+        parts = (slice(start, start + _ROWS_AT_ONCE) for start in starts)
+        codes = [self.network.code(x[part], onehot[part]) for part in parts]
+        return torch.cat([mean for mean, _ in codes]), torch.cat([spread for _, spread in codes])
+
+    def _with_kept(self, records: Records, codes: torch.Tensor) -> Records:
         kept = tuple(a for a in records.schema.attributes if a.name in self.kept)
         columns = {a.name: records.attributes[a.name] for a in kept}
-        return Records(torch.cat(parts).numpy(), columns, Schema(kept))
+        return Records(codes.numpy(), columns, Schema(kept))
 
 
 def unit_features(records: Records) -> torch.Tensor:

@@ -29,7 +29,7 @@ def keystream(
         raise ValueError("the block counter would leave its 32 bits.")
     device = torch.device(device)
     words = [*_CONSTANTS, *struct.unpack("<8i", key), 0, *struct.unpack("<3i", nonce)]
-    start = torch.tensor(words, dtype=torch.int32, device=device).reshape(16, 1)
+    start = torch.tensor(words, dtype=torch.int32).reshape(16, 1).to(device, non_blocking=True)
     out = torch.empty((blocks, WORDS_PER_BLOCK), dtype=torch.int32, device=device)
     piece = _BLOCKS_IN_CACHE if device.type == "cpu" else blocks
     for first in range(0, blocks, piece):

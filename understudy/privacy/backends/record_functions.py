@@ -206,7 +206,7 @@ class GroupNorm(torch.autograd.Function):
     def forward(
         ctx: Any, inputs: torch.Tensor, weight: Any, bias: Any, groups: int, eps: float
     ) -> torch.Tensor:
-        result, mean, inverse = _normalised(inputs, weight[0], bias[0], groups, eps)
+        result, mean, inverse = normalised(inputs, weight[0], bias[0], groups, eps)
         ctx.save_for_backward(inputs, weight[:1], mean, inverse)
         ctx.records, ctx.groups = len(weight), groups
         return result
@@ -268,7 +268,7 @@ def _group_means(values: torch.Tensor, groups: int) -> torch.Tensor:
     return means.expand(rows, groups, channels // groups).reshape(rows, channels)
 
 
-def _normalised(
+def normalised(
     inputs: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor, groups: int, eps: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The normalised rows in the precision they came in; mean and inverse deviation of each

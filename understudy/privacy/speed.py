@@ -67,7 +67,7 @@ def _filled(most: int, expected: float) -> int:
     records in pieces of 384 cost 2,304, in pieces of 352 mostly 2,112.
     """
     spread = math.sqrt(expected)
-    usual = [expected + spread * NormalDist().inv_cdf((n + 0.5) / 16) for n in range(16)]
+    usual = [expected + spread * NormalDist().inv_cdf((n + 0.5) / 64) for n in range(64)]
     most = min(most, math.ceil(max(usual)))
     step = 8 if most >= 64 else 1
     choices = range(most, most * 2 // 3, -step)

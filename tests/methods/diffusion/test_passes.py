@@ -22,7 +22,8 @@ CLOSE: dict[str, float] = {"rtol": 1e-4, "atol": 1e-5}
 
 def network() -> nn.Module:
     made = built(SMALL.network((1, 8, 8), 3).build, 0, "a test")
-    torch.nn.init.normal_(made.leave.weight, std=0.3)  # type: ignore[union-attr,arg-type]
+    random = torch.Generator().manual_seed(0)
+    torch.nn.init.normal_(made.leave.weight, std=0.3, generator=random)  # type: ignore[union-attr,arg-type]
     return made
 
 
@@ -41,7 +42,7 @@ def test_padded_passes_give_what_unpadded_ones_do(rows: int) -> None:
     """Eight at once: fewer, just as many, and more; dynamo's own backend computes as is."""
     padded, plain = passes(8, "eager"), passes(100, None)
     found = padded(*asked(rows))
-    assert padded.compiled
+    assert padded.is_compiled
     assert found.shape == (rows, 1, 8, 8)
     assert torch.allclose(found, plain(*asked(rows)), **CLOSE)
 
@@ -66,16 +67,16 @@ def test_one_shape_is_compiled_whatever_is_asked() -> None:
 def test_what_cannot_be_compiled_is_computed_as_it_stands_and_said_once() -> None:
     def broken(graph: Any, examples: list[Any]) -> Any:
         del graph, examples
-        raise RuntimeError("no compiler here\nand more")
+        raise RuntimeError("no compiler here\n" + 1000 * "and more ")
 
     said: list[str] = []
     made, plain = passes(8, broken, said.append), passes(8, None)  # type: ignore[arg-type]
     for rows in (9, 3):
         assert torch.allclose(made(*asked(rows)), plain(*asked(rows)), **CLOSE)
-    assert not made.compiled
+    assert not made.is_compiled
     assert len(said) == 1
     assert "no compiler here" in said[0]
-    assert "and more" not in said[0]
+    assert len(said[0]) < 300
     unknown = passes(8, "no such compiler", said.append)
     assert torch.allclose(unknown(*asked(3)), plain(*asked(3)), **CLOSE)
     assert len(said) == 2
@@ -124,9 +125,10 @@ def test_records_are_the_same_with_and_without_a_compiler(
     monkeypatch.setitem(module._IMAGES_AT_ONCE, "cpu", 6)
     monkeypatch.setitem(module._ROWS_AT_ONCE, "cpu", 4)
     drawing = SamplerSettings("edm", 3, guidance=guidance, churn=3.0)
-    plain = synthesizer(drawing).sample(9, seed=2).features
+    drawn_from = synthesizer(drawing)
+    plain = drawn_from.sample(9, seed=2).features
     monkeypatch.setattr(
         module, "Passes", lambda n, s, rows, _, say: Passes(n, s, rows, "eager", say)
     )
-    compiled = synthesizer(drawing).sample(9, seed=2).features
+    compiled = drawn_from.sample(9, seed=2).features
     assert abs(plain.astype(int) - compiled.astype(int)).max() <= 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -16,9 +16,10 @@ from torch import nn
 from understudy.methods.diffusion.denoising import Preconditioning
 from understudy.privacy.backends.compiled import CHANNELS_LAST
 from understudy.privacy.backends.record_functions import normalised
+from understudy.privacy.compiling import compiled
 
 INDUCTOR = "inductor"
-_COMPARED = 8
+_COMPARED, _WORDS = 8, 200
 _TOLERANCE = 5e-2
 """Of images that a compiled pass in bfloat16 gives, by norm: each product rounds by 4e-3."""
 
@@ -47,18 +48,16 @@ class Passes:
         say: Callable[[str], None],
     ) -> None:
         self._network, self._scaling, self._rows, self._say = network, scaling, rows, say
-        self._compiled: Any = None
-        self._tried = False
+        self._compiled: Callable[..., torch.Tensor] | None = None
+        self._tried, self._twin = False, network
         if through is not None:
             self._twin = channels_last_twin(network)
             options = dict(CHANNELS_LAST) if through == INDUCTOR else None
             with self._or_as_it_stands():
-                self._compiled = torch.compile(
-                    _clean, backend=through, fullgraph=True, dynamic=False, options=options
-                )
+                self._compiled = compiled(_clean, backend=through, fullgraph=True, options=options)
 
     @property
-    def compiled(self) -> bool:
+    def is_compiled(self) -> bool:
         """Whether passes are compiled, as far as is known."""
         return self._compiled is not None
 
@@ -79,8 +78,7 @@ class Passes:
         real, missing = len(images), self._rows - len(images)
         if missing:
             images, levels, codes = (_padded(t, missing) for t in (images, levels, codes))
-        found: torch.Tensor = self._compiled(self._twin, self._scaling, images, levels, codes)
-        return found[:real]
+        return self._compiled(self._twin, self._scaling, images, levels, codes)[:real]
 
     def _try(self, images: torch.Tensor, levels: torch.Tensor, codes: torch.Tensor) -> None:
         """Compile, and compare some images with those of the network as it stands."""
@@ -94,15 +92,15 @@ class Passes:
                 raise ValueError(f"images are off by {off:.2g}")
 
     @contextlib.contextmanager
-    def _or_as_it_stands(self) -> Any:
+    def _or_as_it_stands(self) -> Iterator[None]:
         try:
             yield
         except torch.OutOfMemoryError:
             raise
         except _CANNOT as error:
             self._compiled = None
-            first = (str(error).splitlines() or [""])[0]
-            self._say(f"drawing is not compiled ({type(error).__name__}: {first}); it is slower.")
+            why = " ".join(str(error).split())[:_WORDS]
+            self._say(f"drawing is not compiled, so it is slower: {type(error).__name__}: {why}")
 
 
 def channels_last_twin(network: nn.Module) -> nn.Module:

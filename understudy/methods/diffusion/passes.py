@@ -15,7 +15,7 @@ from torch import nn
 
 from understudy.methods.diffusion.denoising import Preconditioning
 from understudy.privacy.backends.compiled import CHANNELS_LAST
-from understudy.privacy.backends.record_functions import normalised
+from understudy.privacy.backends.record_norms import normalised
 from understudy.privacy.compiling import compiled
 
 INDUCTOR = "inductor"
@@ -64,7 +64,7 @@ class Passes:
     @torch.no_grad()
     def __call__(self, images: torch.Tensor, level: float, codes: torch.Tensor) -> torch.Tensor:
         levels = torch.full((len(images),), level, device=images.device)
-        parts = zip(*(t.split(self._rows) for t in (images, levels, codes)), strict=True)
+        parts = zip(*(torch.split(t, self._rows) for t in (images, levels, codes)), strict=True)
         with _low_precision(images.device):
             return torch.cat([self._some(*part) for part in parts])
 
@@ -106,7 +106,8 @@ class Passes:
 def channels_last_twin(network: nn.Module) -> nn.Module:
     """A copy with its kernels channels-last, and normalisation in the form of the private
     engine, which copies no image that lies so."""
-    twin = copy.deepcopy(network).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    twin = copy.deepcopy(network)
+    twin.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     for module in list(twin.modules()):
         for name, child in module.named_children():
             if type(child) is nn.GroupNorm:

@@ -96,8 +96,6 @@ def test_a_layer_gives_each_record_the_gradient_it_has_alone(name: str, draws: i
 
 
 CONVOLUTIONS = [n for n, (_, shape) in LAYERS.items() if shape == IMAGE and "norm" not in n]
-    name for name, (_, shape) in LAYERS.items() if shape == IMAGE and "norm" not in name
-]
 
 
 @pytest.mark.parametrize("draws", [1, DRAWS])

@@ -17,7 +17,7 @@ from typing import Any
 
 from measure import REPOSITORY
 
-from understudy.bench.provenance import Provenance
+from understudy.bench.provenance import UNKNOWN, Provenance
 from understudy.errors import UserError
 
 FOLDERS = ("understudy", "benchmarks")
@@ -44,12 +44,11 @@ def at_home(
 
     told: versions and hardware of the other machine, as `Provenance.to_json` has them.
     """
-    there = Provenance.from_json(told)
-    if code == commit_digest(commit, repository):
+    there, here = Provenance.from_json(told), Provenance.read(repository)
+    if here.commit != UNKNOWN and code == commit_digest(commit, repository):
         name = _git(repository, "rev-parse", commit).decode().strip()
         return replace(there, commit=name, dirty=False)
     if code == tree_digest(repository):
-        here = Provenance.read(repository)
         return replace(there, commit=here.commit, dirty=here.dirty)
     raise UserError(
         f"the measurement ran other code than {commit} holds, and other than lies here; name the "

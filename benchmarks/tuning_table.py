@@ -2,8 +2,8 @@
 
     understudy bench pack benchmarks/tuning/diffusion.yaml --classify --work W --home H -o JOB
     python -m understudy.bench.away JOB --device cuda --phases fit,sample,classify \
-        --stop-after 540; python benchmarks/tuning_table.py JOB          (there; torch only)
-    python benchmarks/tuning_table.py JOB --json FILE                    (what a preset cites)
+        --cells 'fashion-mnist-dpdm-epsilon-10-*' --stop-after 540       (there; torch only)
+    python benchmarks/tuning_table.py JOB --json FILE                    (there)
 
 Accuracies are of test records. So settings for one dataset are chosen on another one's lines, and
 never on its own: a preset that was is said to be tuned on itself, and no claim covers it.

@@ -1,7 +1,7 @@
 """How fast DP-SGD trains a diffusion network on a GPU, beside the same network's plain step.
 
     python benchmarks/engine.py measure --network 28 --draws 32 --out FOLDER   (on the GPU)
-    python benchmarks/engine.py evidence FOLDER                                (where git is)
+    python benchmarks/engine.py evidence FOLDER [--commit HEAD]                (where git is)
 
 The first needs torch and numpy only; each call measures one setting in a process of its own
 and leaves one JSON file. Promised on an H200: at least 25,600 passes/s with 32 draws at no more
@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from copied_tree import at_home, tree_digest
 from engine_networks import NETWORKS, PEER_PARAMETERS, multiply_adds, peer_cost
 from torch import nn
 
@@ -62,12 +63,14 @@ def main() -> None:
     measure.add_argument("--profile", action="store_true", help="also what each kernel takes")
     evidence = verbs.add_parser("evidence", help="what a folder of measurements shows")
     evidence.add_argument("folder", type=Path)
+    evidence.add_argument("--commit", default="HEAD", help="whose files were measured")
+    evidence.add_argument("--store", type=Path, help="where evidence goes; else the repository")
     asked = parser.parse_args()
     if asked.verb == "measure":
         measured = _measure(asked)
         print(json.dumps(measured))
     else:
-        _evidence(asked.folder)
+        _evidence(asked.folder, asked.commit, asked.store)
 
 
 def denoise(models: Sequence[Callable[..., Any]], batch: Batch) -> torch.Tensor:
@@ -119,6 +122,7 @@ def _measure(asked: argparse.Namespace) -> dict[str, Any]:
         "peak_gigabytes": _peak(device),
         "ready_after": ready,
         "backend": getattr(engine._backend, "name", "none"),
+        "code": tree_digest(),
         "provenance": Provenance.read().to_json(),
     }
     asked.out.mkdir(parents=True, exist_ok=True)
@@ -237,7 +241,7 @@ def _peak(device: torch.device) -> float | None:
     return torch.cuda.max_memory_reserved(device) / 1e9 if device.type == "cuda" else None
 
 
-def _evidence(folder: Path) -> None:
+def _evidence(folder: Path, commit: str, store: Path | None) -> None:
     from measure import EVIDENCE
 
     from understudy.bench.evidence import write_measurement
@@ -247,10 +251,13 @@ def _evidence(folder: Path) -> None:
     result = [_row(f, plain.get(f["network"])) for f in found if f["step"] == "dp"]
     best = max(result, key=lambda r: (r["draws"] == 32, r["passes_per_second"]))
     assert peer_cost().parameters == PEER_PARAMETERS
+    machines = [at_home(f["provenance"], f["code"], commit) for f in found]
+    if any(machine != machines[0] for machine in machines):
+        raise SystemExit("these measurements are not all of one commit on one machine.")
     write_measurement(
-        EVIDENCE,
+        store or EVIDENCE,
         "engine",
-        provenance=Provenance.from_json(found[0]["provenance"]),
+        provenance=machines[0],
         command="python benchmarks/engine.py measure --network NAME --draws N --step STEP",
         config={"networks": {name: NETWORKS[name].to_json() for name in NETWORKS}},
         seeds=[0],

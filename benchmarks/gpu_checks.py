@@ -1,7 +1,7 @@
 """Whether a GPU computes what the CPU's tests promise: the noise stream, gradients, the clip.
 
     python benchmarks/gpu_checks.py --out FOLDER          (on the GPU; torch and numpy only)
-    python benchmarks/gpu_checks.py --evidence FOLDER     (where git is)
+    python benchmarks/gpu_checks.py --evidence FOLDER [--commit HEAD]     (where git is)
 
 Stream: ChaCha20 and what is drawn from it, bit for bit as on the CPU, and normal values by
 their distribution. Engine, as a release runs it there (compiled, bfloat16), and in float32:
@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from copied_tree import at_home, tree_digest
 from engine import denoise, made_up_records
 from engine_networks import NETWORKS
 
@@ -54,10 +55,11 @@ def main() -> None:
     parser.add_argument("--network", choices=NETWORKS, default="28")
     parser.add_argument("--draws", type=int, default=32)
     parser.add_argument("--records", type=int, default=16, help="how many are added one by one")
+    parser.add_argument("--commit", default="HEAD", help="whose files were measured")
     parser.add_argument("--store", type=Path, help="where evidence goes; else the repository")
     asked = parser.parse_args()
     if asked.evidence is not None:
-        _evidence(asked.evidence, asked.store)
+        _evidence(asked.evidence, asked.store, asked.commit)
         return
     found = measure(asked)
     asked.out.mkdir(parents=True, exist_ok=True)
@@ -78,6 +80,7 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
     return {
         **{"device": name, "network": asked.network, "draws": asked.draws},
         **{"stream": stream, "engine": engine, "promised": PROMISED, "kept": bool(kept)},
+        "code": tree_digest(),
         "provenance": Provenance.read().to_json(),
     }
 
@@ -164,11 +167,11 @@ def _errors(engine: GradientEngine, draws: dict[str, Any], many: int) -> list[fl
     return found
 
 
-def _evidence(folder: Path, store: Path | None) -> None:
+def _evidence(folder: Path, store: Path | None, commit: str = "HEAD") -> None:
     from understudy.bench.evidence import write_measurement
 
     found = json.loads((folder / FILE).read_text())
-    provenance = Provenance.from_json(found.pop("provenance"))
+    provenance = at_home(found.pop("provenance"), found.pop("code"), commit)
     write_measurement(
         store or EVIDENCE,
         "gpu-checks",

@@ -312,3 +312,16 @@ def test_the_same_files_are_the_packed_commit_and_other_files_are_not(
     found = away.provenance_of(job)
     assert (found.commit, found.dirty) == ("f" * 40, False)
     assert away.provenance_of(replace(job, package="another")) == elsewhere
+
+
+def test_only_the_cells_that_are_named_are_worked_on(
+    workplace: Workplace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packed(workplace, cell(workplace), cell(workplace, epsilon=2.0))
+    job = str(workplace / "job")
+    assert away.main([job, "--cells", "*-epsilon-2-*"]) == away.OK
+    done = [path.parent.parent.name for path in (workplace / "job").rglob("fit.json")]
+    assert len(done) == 1
+    assert "-epsilon-2-" in done[0]
+    assert away.main([job, "--cells", "epsilon"]) == 2
+    assert "named like --cells epsilon" in capsys.readouterr().err

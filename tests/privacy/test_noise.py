@@ -108,8 +108,17 @@ def scalar_block(key: bytes, nonce: bytes, counter: int) -> list[int]:
 def test_many_blocks_equal_single_ones_even_where_the_work_is_cut() -> None:
     key, nonce, first = bytes(range(7, 39)), bytes(range(12)), 2**32 - 9000
     stream = chacha.keystream(key, nonce, first, 9000).numpy().view(np.uint32)
-    for block in (0, 1, 8190, 8191, 8192, 8193, 8999):
+    for block in (0, 1, 4095, 4096, 4097, 8191, 8192, 8193, 8999):
         assert stream[block].tolist() == scalar_block(key, nonce, first + block)
+
+
+def test_an_accelerator_would_compute_the_same_stream() -> None:
+    """Torch's operations, as they are used there, on the CPU; up to the last counter."""
+    key, nonce, first = bytes(range(7, 39)), bytes(range(12)), 2**32 - 100
+    start = struct.unpack("<16i", b"expand 32-byte k" + key + bytes(4) + nonce)
+    stream = chacha._keystream(start, first, 100, torch.device("cpu"))
+    assert torch.equal(stream, chacha.keystream(key, nonce, first, 100))
+    assert stream.is_contiguous()
 
 
 def test_counters_and_lengths_are_checked() -> None:

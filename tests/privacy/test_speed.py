@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from understudy.errors import UserError
@@ -39,5 +40,17 @@ def test_a_gpu_takes_rows_to_fill_it_and_gradients_that_fit(
     precision: str, width: int, draws: int, records: int
 ) -> None:
     speed = Speed(precision=precision)
-    assert speed.records_at_once(width, draws, 4096.0, fused=True) == records
-    assert speed.records_at_once(width, draws, 7.0, fused=True) == 7
+    assert speed.records_at_once(width, draws, 1e6, fused=True) == records
+    assert 7 <= speed.records_at_once(width, draws, 7.0, fused=True) <= 15
+    assert speed.records_at_once(2**40, draws, 7.0, fused=True) == 1
+
+
+@pytest.mark.parametrize(("draws", "expected"), [(4, 2048), (8, 1024), (4, 4096), (1, 512)])
+def test_usual_draws_fill_whole_micro_batches(draws: int, expected: int) -> None:
+    """Of Poisson draws, as they come out: hardly any size would have less to compute."""
+    most = 1536 // draws
+    chosen = Speed(precision="bfloat16").records_at_once(10**5, draws, expected, fused=True)
+    drawn = np.random.default_rng(0).binomial(60_000, expected / 60_000, 4000)
+    work = {rows: rows * np.ceil(drawn / rows).mean() for rows in range(1, most + 1)}
+    assert work[chosen] <= 1.02 * min(work[rows] for rows in work if rows > most * 2 // 3)
+    assert work[chosen] <= 1.001 * work[most]

@@ -24,6 +24,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import cast
 
@@ -63,10 +64,11 @@ def main(words: Sequence[str] | None = None) -> int:
         if not set(phases) <= set(PHASES):
             raise UserError(f"--phases takes {', '.join(PHASES)}, by comma, not {asked.phases}.")
         team = Team.join(choose_device(asked.device))
+        cells = job_folders(asked.job, asked.cells)
         if team.leads:
-            code = work_off(asked.job, phases, asked.device, asked.stop_after, team)
+            code = work_off(asked.job, cells, phases, asked.device, asked.stop_after, team)
         else:
-            code = help_to_work_off(asked.job, phases, asked.device, team)
+            code = help_to_work_off(asked.job, cells, phases, asked.device, team)
         if asked.result is not None and team.leads:
             write_result(asked.job, asked.result)
         if code == OK:  # else torchrun sees it, and stops the others
@@ -78,12 +80,16 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def work_off(
-    job: Path, phases: Sequence[str], device: str, stop_after: float | None, team: Team
+    job: Path,
+    folders: Sequence[Path],
+    phases: Sequence[str],
+    device: str,
+    stop_after: float | None,
+    team: Team,
 ) -> int:
-    """Every cell of the job in turn; one that fails does not keep the others, unless several
+    """These cells of the job in turn; one that fails does not keep the others, unless several
     processes work on it: where they stand is then unknown, and all must begin anew."""
     code = OK
-    folders = job_folders(job)
     try:
         with _alarm(stop_after):
             for number, folder in enumerate(folders, start=1):
@@ -101,10 +107,12 @@ def work_off(
     return code
 
 
-def help_to_work_off(job: Path, phases: Sequence[str], device: str, team: Team) -> int:
+def help_to_work_off(
+    job: Path, folders: Sequence[Path], phases: Sequence[str], device: str, team: Team
+) -> int:
     """What every other process does: follow the first one's fits, and leave it the rest."""
     try:
-        for folder in job_folders(job):
+        for folder in folders:
             if "fit" in phases and (folder / FILE).exists() and team.number():
                 follow_first(fitting_of(FitJob.read(folder), job, device), team)
     except KeyboardInterrupt:
@@ -122,11 +130,18 @@ def _title(folder: Path) -> str:
     return ClassifyJob.all_of(folder)[0].title
 
 
-def job_folders(job: Path) -> list[Path]:
+def job_folders(job: Path, pattern: str = "*") -> list[Path]:
+    """The cells of a job whose names fit a pattern as of files, in the order of their names."""
     found = sorted({p.parent for p in (job / "cells").glob("*/*.json") if _is_job(p)})
     if not found:
         raise UserError(f"{job} holds no jobs; make some with understudy bench pack.")
-    return found
+    chosen = [folder for folder in found if fnmatchcase(folder.name, pattern)]
+    if not chosen:
+        raise UserError(
+            f"no cell of {job} is named like --cells {pattern}; there are "
+            f"{', '.join(folder.name for folder in found)}."
+        )
+    return chosen
 
 
 def work_on_cell(
@@ -294,6 +309,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("job", type=Path, help="the folder that `understudy bench pack` wrote")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     parser.add_argument("--phases", default="fit", help="of fit,sample,classify, by comma")
+    parser.add_argument("--cells", default="*", help="only those named like this: '*-epsilon-10-*'")
     parser.add_argument("--result", type=Path, help="one file with what is finished")
     parser.add_argument("--stop-after", type=float, help="stop at a good moment after SECONDS")
     return parser

@@ -105,9 +105,10 @@ class ClippedSum:
         self._clipped = torch.zeros((), dtype=torch.int64, device=device)
 
     @property
-    def clipped(self) -> int:
-        """How many units were longer than the clip: the owner's figure, never released."""
-        return int(self._clipped)
+    def clipped(self) -> torch.Tensor:
+        """How many units were longer than the clip, as one number on the device: the owner's
+        figure, never released."""
+        return self._clipped
 
     def add(self, vectors: torch.Tensor | Blocks | Pieces, units: Rows) -> None:
         """Take one chunk: `vectors` [rows, width] and the unit of each row."""

@@ -45,15 +45,15 @@ class TeamEngine(GradientEngine):
         than its own shard and the sum, and that goes no further than the door.
         """
         own = super().clipped_sum(loss, draws, chosen)
-        loss_sum = own.mean_loss * own.units if own.units else 0.0
-        figures = torch.tensor([own.units, own.clipped, loss_sum], dtype=torch.float64)
+        loss_sum = float(own.mean_loss) * own.units if own.units else 0.0
+        figures = torch.tensor([own.units, int(own.clipped), loss_sum], dtype=torch.float64)
         units, clipped, value = self.team.summed(figures.to(self.device)).tolist()
         return replace(
             own,
             total=self.team.summed(own.total.double()),
             units=int(units),
-            clipped=int(clipped),
-            mean_loss=value / units if units else float("nan"),
+            clipped=torch.tensor(int(clipped)),
+            mean_loss=torch.tensor(value / units if units else float("nan")),
         )
 
 

@@ -48,12 +48,16 @@ _Found = TypeVar("_Found")
 
 @dataclass(frozen=True)
 class GradientSum:
-    """A clipped sum before noise, and figures that only the owner may see."""
+    """A clipped sum before noise, and figures that only the owner may see.
+
+    clipped, mean_loss: single numbers that lie where the gradients do. To read them is to
+    wait for the GPU, so that is left until somebody wants them.
+    """
 
     total: torch.Tensor
     units: int
-    clipped: int
-    mean_loss: float
+    clipped: torch.Tensor
+    mean_loss: torch.Tensor
 
 
 class GradientEngine:
@@ -136,7 +140,7 @@ class GradientEngine:
                 values, gradients = self._compute(self._backend, loss, batch)
             total.add(gradients, owners)
             losses.append(values[: int((owners >= 0).sum())])
-        mean = float(torch.cat(losses).mean()) if losses else float("nan")
+        mean = torch.cat(losses).mean() if losses else torch.tensor(float("nan"))
         return GradientSum(total.finish(), total.units, total.clipped, mean)
 
     def _new_sum(self, single: bool) -> ClippedSum:

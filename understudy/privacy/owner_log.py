@@ -10,8 +10,12 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from understudy.errors import reading
+
+if TYPE_CHECKING:
+    import torch
 
 
 class OwnerLog:
@@ -19,11 +23,13 @@ class OwnerLog:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._pending: list[str] = []
+        self._pending: list[Mapping[str, float | int | str | torch.Tensor]] = []
 
-    def note(self, row: Mapping[str, float | int | str]) -> None:
+    def note(self, row: Mapping[str, float | int | str | torch.Tensor]) -> None:
+        """A row for the block in progress. Numbers on a GPU are read when it is committed:
+        reading one waits for all that was asked of the GPU before."""
         if self._path is not None:
-            self._pending.append(json.dumps(dict(row), sort_keys=True))
+            self._pending.append(dict(row))
 
     def keep(self) -> None:
         """Write what the committed block noted."""
@@ -31,11 +37,16 @@ class OwnerLog:
             return
         handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(handle, "a") as file:
-            file.write("\n".join(self._pending) + "\n")
+            file.writelines(_line(row) for row in self._pending)
         self._pending.clear()
 
     def drop(self) -> None:
         self._pending.clear()
+
+
+def _line(row: Mapping[str, float | int | str | torch.Tensor]) -> str:
+    plain = {k: v if isinstance(v, float | int | str) else v.item() for k, v in row.items()}
+    return json.dumps(plain, sort_keys=True) + "\n"
 
 
 def read_owner_log(path: Path) -> Iterator[dict[str, float | int | str]]:

@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 
 import torch
 
+from understudy.privacy.compiling import compiled
+
 
 @dataclass(frozen=True)
 class Pieces:
@@ -81,8 +83,8 @@ class FusedSums(PieceSums):
     """The same, compiled: each piece is read once, and nothing is copied."""
 
     def __init__(self) -> None:
-        self._all_squares: Any = torch.compile(_all_squares, dynamic=False)
-        self._all_weighted: Any = torch.compile(_all_weighted, dynamic=False)
+        self._all_squares: Any = compiled(_all_squares)
+        self._all_weighted: Any = compiled(_all_weighted)
 
     def squares(self, values: Sequence[torch.Tensor]) -> torch.Tensor:
         found: torch.Tensor = self._all_squares(list(values))

@@ -97,8 +97,9 @@ class DPSGDSession:
         engine.prepare(loss, draws or {})
         self._door.begin_step(self.mechanism, self._block_steps(engine))
         with self._door.breaking():
-            rate, device = self.mechanism.rate, engine.device
-            chosen = self._door.noise.bernoulli(len(self._units), rate, device).cpu().numpy()
+            rate = self.mechanism.rate
+            # On the CPU: an answer of the GPU would have to be waited for, and it then idles.
+            chosen = self._door.noise.bernoulli(len(self._units), rate).numpy()
             result = engine.clipped_sum(loss, draws or {}, np.flatnonzero(chosen))
         deviation = self.mechanism.sigma * self.mechanism.clip
         noised = self._door.noised(result.total, deviation)

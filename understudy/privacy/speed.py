@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 from understudy.errors import UserError
 
@@ -52,6 +54,22 @@ class Speed:
         if fused:
             size = 2 if self.precision == "bfloat16" else 4
             fitting = min(_FUSED_ROWS // multiplicity, _FUSED_MEMORY // (size * width))
-            return int(max(1, min(fitting, round(expected))))
+            return _filled(max(1, int(fitting)), expected)
         fitting = max(1, _MEMORY // (4 * width * multiplicity))
         return int(min(fitting, 1024, max(1, round(expected))))
+
+
+def _filled(most: int, expected: float) -> int:
+    """Records per micro-batch, at most `most`: the largest number with which the usual draws
+    fill whole micro-batches almost as well as with any.
+
+    The last micro-batch is padded, and padding costs as much as records do: 2,048 expected
+    records in pieces of 384 cost 2,304, in pieces of 352 mostly 2,112.
+    """
+    spread = math.sqrt(expected)
+    usual = [expected + spread * NormalDist().inv_cdf((n + 0.5) / 64) for n in range(64)]
+    most = min(most, math.ceil(max(usual)))
+    step = 8 if most >= 64 else 1
+    choices = range(most, most * 2 // 3, -step)
+    costs = {rows: rows * sum(math.ceil(n / rows) for n in usual) for rows in choices}
+    return max(rows for rows, cost in costs.items() if cost <= 1.01 * min(costs.values()))

@@ -123,6 +123,7 @@ class TestCache:
         assert key == cache_key(replace(PDP, steps=9, clip=9.0), PDP.course, images, rig.context)
         others = [
             cache_key(replace(PDP, width=16), PDP.course, images, rig.context),
+            cache_key(replace(PDP, precision="bfloat16"), PDP.course, images, rig.context),
             cache_key(PDP, replace(PDP.course, steps=9), images, rig.context),
             cache_key(PDP, PDP.course, fitted(stripes(9, seed=1))[0], rig.context),
             cache_key(PDP, PDP.course, fitted(stripes(9), conditional=False)[0], rig.context),
@@ -130,7 +131,7 @@ class TestCache:
         rig.context.seed = 1
         others.append(cache_key(PDP, PDP.course, images, rig.context))
         rig.bench.close()
-        assert len({key, *others}) == 6, "the key forgets something"
+        assert len({key, *others}) == 7, "the key forgets something"
 
 
 class TestFit:

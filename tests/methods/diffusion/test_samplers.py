@@ -61,17 +61,18 @@ def test_churn_is_fresh_noise_and_belongs_to_edm_alone() -> None:
 @pytest.mark.parametrize("guidance", [0.0, 0.5])
 def test_passes_are_counted_as_they_are_made(name: str, guidance: float) -> None:
     settings = SamplerSettings(name=name, steps=7, guidance=guidance, churn=5.0)
-    calls = []
+    rows: list[int] = []
 
-    def counting(images: torch.Tensor, level: float) -> torch.Tensor:
-        calls.append(level)
+    def counting(images: torch.Tensor, level: float, codes: torch.Tensor) -> torch.Tensor:
+        assert len(codes) == len(images)
+        rows.append(len(images))
         return best(images, level)
 
-    denoise = guided(counting, counting, guidance)
+    denoise = guided(counting, torch.zeros(2, dtype=torch.int64), 3, guidance)
     steps: list[int] = []
     random = torch.Generator().manual_seed(0)
     draw_images(denoise, torch.zeros(2, 1, 1, 1), settings, random, lambda: steps.append(1))
-    assert len(calls) == settings.passes
+    assert sum(rows) == 2 * settings.passes
     assert len(steps) == settings.steps
 
 
@@ -84,8 +85,19 @@ def test_levels_fall_to_zero_between_the_declared_ends() -> None:
 
 
 def test_guidance_goes_beyond_the_class_and_away_from_no_class() -> None:
-    denoise = guided(lambda x, _: x + 1, lambda x, _: x - 1, 0.5)
-    assert float(denoise(torch.zeros(1), 1.0)) == pytest.approx(1 + 0.5 * 2)
+    """Class 5 is one too high, no class (7) one too low; both are asked for at once."""
+    asked: list[list[int]] = []
+
+    def passes(images: torch.Tensor, level: float, codes: torch.Tensor) -> torch.Tensor:
+        del level
+        asked.append(codes.tolist())
+        return images + torch.where(codes == 7, -1.0, 1.0)
+
+    images, codes = torch.tensor([0.0, 10.0]), torch.tensor([5, 5])
+    found = guided(passes, codes, 7, 0.5)(images, 1.0)
+    assert found.tolist() == pytest.approx([2.0, 12.0])
+    assert guided(passes, codes, 7, 0.0)(images, 1.0).tolist() == pytest.approx([1.0, 11.0])
+    assert asked == [[5, 5, 7, 7], [5, 5]]
 
 
 def test_settings_survive_json() -> None:

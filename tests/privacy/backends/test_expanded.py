@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from understudy.errors import PrivacyError
+from understudy.privacy.backends import record_functions
 from understudy.privacy.backends.base import trainable
 from understudy.privacy.backends.expanded import ExpandedBackend
 from understudy.privacy.batch import Batch
@@ -91,6 +92,24 @@ def batch_of(shape: tuple[int, ...], rows: int) -> Batch:
 @pytest.mark.parametrize("draws", [1, DRAWS])
 @pytest.mark.parametrize("name", LAYERS)
 def test_a_layer_gives_each_record_the_gradient_it_has_alone(name: str, draws: int) -> None:
+    check_each_record(name, draws)
+
+
+CONVOLUTIONS = [n for n, (_, shape) in LAYERS.items() if shape == IMAGE and "norm" not in n]
+
+
+@pytest.mark.parametrize("draws", [1, DRAWS])
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_so_does_a_kernel_that_sees_much(
+    name: str, draws: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Torch's own kernel then takes records as groups: three of them, and the one that is left."""
+    monkeypatch.setattr(record_functions, "_LARGE", 1)
+    monkeypatch.setattr(record_functions, "_RECORDS_AS_GROUPS", RECORDS - 1)
+    check_each_record(name, draws)
+
+
+def check_each_record(name: str, draws: int) -> None:
     torch.manual_seed(0)
     build, shape = LAYERS[name]
     model = build()
@@ -103,7 +122,8 @@ def test_a_layer_gives_each_record_the_gradient_it_has_alone(name: str, draws: i
         parts = torch.autograd.grad(alone, trainable([model]))
         expected = torch.cat([p.reshape(-1) for p in parts])
         assert torch.allclose(values[record], alone)
-        assert float((gradients[record] - expected).norm()) <= 1e-5 * float(expected.norm())
+        off = float((gradients[record] - expected).norm())
+        assert off <= 1e-5 * float(expected.norm()), "another gradient than it has alone"
 
 
 def test_memory_of_gradients_does_not_grow_with_the_draws() -> None:

@@ -32,6 +32,7 @@ _CODE = (
 _SETTINGS = (
     *("width", "multipliers", "blocks", "attention", "patch", "deviation", "levels"),
     *("level_values", "label_drop", "flip", "warm_up", "decay", "momentum", "average"),
+    "precision",
 )
 
 

@@ -37,14 +37,16 @@ def train_on_public(
 
     Afterwards the denoiser goes on from its averaged weights with a fresh optimiser.
     """
-    device = training.device
+    device, half = training.device, training.config.precision == "bfloat16"
     with progress.task(course.purpose, course.steps) as bar:
         for step in range(course.steps):
             images, codes = pick(course.batch, stream(seed, course.purpose, step))
             random = stream(seed, course.purpose, step, "draws", device=device)
             draws = _draws(training, course.batch, random)
             batch = Batch(images.to(device), {_LABEL: codes.to(device)}, draws, _LABEL)
-            training.loss([training.network], batch).mean().backward()  # type: ignore[no-untyped-call]
+            with torch.autocast(device.type, torch.bfloat16, enabled=half):
+                value = training.loss([training.network], batch).mean()
+            value.backward()  # type: ignore[no-untyped-call]
             training.advance(step, course.steps, course.rate)
             bar.advance()
     training.begin_again()

@@ -19,6 +19,9 @@ import torch
 Denoise = Callable[[torch.Tensor, float], torch.Tensor]
 """Noisy images at one noise level to clean ones."""
 
+KnowingPasses = Callable[[torch.Tensor, float, torch.Tensor], torch.Tensor]
+"""Noisy images at one noise level, and their class codes, to clean images."""
+
 SAMPLERS = ("heun", "ddim", "edm")
 
 
@@ -80,14 +83,19 @@ def draw_images(
     return images
 
 
-def guided(conditional: Denoise, unconditional: Denoise, guidance: float) -> Denoise:
-    """Classifier-free guidance (Ho and Salimans 2022), on denoised images."""
+def guided(passes: KnowingPasses, codes: torch.Tensor, nobody: int, guidance: float) -> Denoise:
+    """Classifier-free guidance (Ho and Salimans 2022), on denoised images.
+
+    codes: the class of each image; nobody: the code of no class. Passes with and without a
+    class are made as one batch.
+    """
     if not guidance:
-        return conditional
+        return lambda images, level: passes(images, level, codes)
+    both = torch.cat([codes, torch.full_like(codes, nobody)])
 
     def denoise(images: torch.Tensor, level: float) -> torch.Tensor:
-        with_class = conditional(images, level)
-        return with_class + guidance * (with_class - unconditional(images, level))
+        with_class, without = passes(torch.cat([images, images]), level, both).chunk(2)
+        return with_class + guidance * (with_class - without)
 
     return denoise
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,8 @@ from understudy.data.records import Images, Records
 from understudy.data.schema import Schema
 from understudy.methods.diffusion.denoising import Preconditioning
 from understudy.methods.diffusion.network import NetworkSpec
-from understudy.methods.diffusion.samplers import (
-    Denoise,
-    SamplerSettings,
-    draw_images,
-    guided,
-)
+from understudy.methods.diffusion.passes import INDUCTOR, Passes
+from understudy.methods.diffusion.samplers import SamplerSettings, draw_images, guided
 from understudy.methods.saved_network import load_weights, read_description, save_network
 from understudy.methods.synthesizer import sample_codes
 from understudy.nets.seeding import built, stream
@@ -27,7 +22,14 @@ from understudy.progress import Progress, Silent
 
 FORMAT = "understudy-diffusion/1"
 _WEIGHTS = "denoiser.safetensors"
-_ROWS_AT_ONCE = {"cpu": 500, "cuda": 5000}
+_IMAGES_AT_ONCE = {"cpu": 500, "cuda": 5000}
+"""Drawn together: the random numbers of an image depend on it."""
+
+_ROWS_AT_ONCE = {"cpu": 500, "cuda": 2500}
+"""Of one pass of the network; speed and memory only."""
+
+_WORTH_COMPILING = 1_000_000
+"""Passes; compiling takes as long as so many take without it (35,000 a second on an H200)."""
 
 
 class DiffusionSynthesizer:
@@ -92,31 +94,24 @@ class DiffusionSynthesizer:
         device = next(self._network.parameters()).device
         start, churn = stream(seed, "latents"), stream(seed, "churn", device=device)
         images = np.empty((len(codes), *self.spec.shape), dtype=np.uint8)
-        size = _ROWS_AT_ONCE.get(device.type, 500)
+        passes, size = self._passes(len(codes), device), _IMAGES_AT_ONCE[device.type]
         batches = -(-len(codes) // size)
         with self._progress.task("drawing images", batches * self.drawing.steps) as bar:
             for first in range(0, len(codes), size):
                 some = codes[first : first + size].to(device)
                 noise = torch.randn(len(some), *self.spec.shape, generator=start).to(device)
-                made = draw_images(
-                    self._denoise(some), noise, self.drawing, churn, after_step=bar.advance
-                )
+                denoise = guided(passes, some, self.spec.classes, self.drawing.guidance)
+                made = draw_images(denoise, noise, self.drawing, churn, after_step=bar.advance)
                 whole = made.add(1).mul(127.5).round().clamp(0, 255).byte()
                 images[first : first + len(some)] = whole.cpu().numpy()
         return images
 
-    def _denoise(self, codes: torch.Tensor) -> Denoise:
-        nobody = torch.full_like(codes, self.spec.classes)
-        return guided(self._knowing(codes), self._knowing(nobody), self.drawing.guidance)
-
-    def _knowing(self, codes: torch.Tensor) -> Denoise:
-        """The denoiser for given classes; its passes are in bfloat16 on a GPU."""
-
-        def denoise(images: torch.Tensor, level: float) -> torch.Tensor:
-            levels = torch.full((len(images),), level, device=images.device)
-            on_gpu = images.device.type == "cuda"
-            with torch.autocast("cuda", torch.bfloat16) if on_gpu else contextlib.nullcontext():
-                clean = self.scaling.denoised(self._network, images, levels, codes)
-            return clean.float()
-
-        return denoise
+    def _passes(self, count: int, device: torch.device) -> Passes:
+        pays = device.type == "cuda" and count * self.drawing.passes >= _WORTH_COMPILING
+        return Passes(
+            self._network,
+            self.scaling,
+            _ROWS_AT_ONCE[device.type],
+            INDUCTOR if pays else None,
+            self._progress.say,
+        )

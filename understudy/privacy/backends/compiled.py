@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any
 
-import torch
 from torch import nn
 
 from understudy.privacy.backends.expanded import ExpandedBackend, mean_values
+from understudy.privacy.compiling import compiled
 
 CHANNELS_LAST = MappingProxyType({"force_layout_optimization": True})
 """The compiler leaves networks of few channels as they come, and then copies every image before
@@ -29,6 +29,4 @@ class CompiledBackend(ExpandedBackend):
         super().__init__(models)
         self.reference = ExpandedBackend(models)
         options: dict[str, Any] | None = dict(CHANNELS_LAST) if through == "inductor" else None
-        self._values: Any = torch.compile(
-            mean_values, backend=through, fullgraph=True, dynamic=False, options=options
-        )
+        self._values: Any = compiled(mean_values, backend=through, fullgraph=True, options=options)

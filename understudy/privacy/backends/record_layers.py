@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from understudy.errors import PrivacyError
 from understudy.privacy.backends import record_functions as functions
+from understudy.privacy.backends import record_norms
 from understudy.privacy.backends.record_functions import called
 
 
@@ -110,7 +111,9 @@ class RecordConvolution(RecordLayer):
 
 class RecordGroupNorm(RecordLayer):
     def compute(self, layer: Any, inputs: torch.Tensor, weight: Any, bias: Any) -> torch.Tensor:
-        return called(functions.GroupNorm.apply, inputs, weight, bias, layer.num_groups, layer.eps)
+        return called(
+            record_norms.GroupNorm.apply, inputs, weight, bias, layer.num_groups, layer.eps
+        )
 
 
 class RecordLayerNorm(RecordLayer):
@@ -118,7 +121,7 @@ class RecordLayerNorm(RecordLayer):
 
     def compute(self, layer: Any, inputs: torch.Tensor, weight: Any, bias: Any) -> torch.Tensor:
         normal = F.layer_norm(inputs, layer.normalized_shape, None, None, layer.eps)
-        return called(functions.Affine.apply, normal, weight, bias)
+        return called(record_norms.Affine.apply, normal, weight, bias)
 
 
 class RecordEmbedding(RecordLayer):

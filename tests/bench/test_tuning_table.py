@@ -1,0 +1,48 @@
+"""A sweep of settings, and what it has shown so far."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.bench.rig import MERF
+from tests.bench.test_classify_away import measured_cell, packed, work_off
+from tests.scripts import FOLDER, load_script
+from tests.workplace import Workplace
+from understudy.bench import away
+from understudy.bench.suite import load_suite
+
+script = load_script("tuning_table")
+
+
+def test_every_run_has_its_own_settings_and_figures(
+    workplace: Workplace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    longer = tuple("steps=5" if change == "steps=3" else change for change in MERF)
+    cells = [measured_cell(workplace), measured_cell(workplace, settings=longer)]
+    packed(workplace, *cells)
+    before = script.table(workplace / "job")
+    assert sorted(row["settings"]["steps"] for row in before) == [3, 5]
+    assert all(len(row["settings"]) == 1 for row in before)
+    assert all(row["accuracy"] == row["seconds"] == {} for row in before)
+    assert "no figure" in script.line(before[0])
+    assert work_off(workplace) == away.OK
+    capsys.readouterr()
+    script.main([str(workplace / "job"), "--json", str(workplace / "found.json")])
+    found = json.loads((workplace / "found.json").read_text())
+    assert [set(row["accuracy"]) for row in found] == [{"mlp", "mlp-100"}] * 2
+    assert all(set(row["seconds"]) == {"fit", "sample", "classify"} for row in found)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert all("steps" in line and "%" in line for line in lines)
+
+
+def test_the_sweep_of_diffusion_settings_is_a_suite_of_both_datasets() -> None:
+    """What is chosen for one dataset is chosen on the other: each setting is tried on both."""
+    cells = load_suite(FOLDER / "tuning" / "diffusion.yaml").cells
+    tried: dict[str, list[object]] = {name: [] for name in ("mnist", "fashion-mnist")}
+    for cell in cells:
+        tried[cell.dataset].append((cell.method, cell.epsilon, cell.settings))
+    assert tried["mnist"] == tried["fashion-mnist"]
+    assert len(cells) == 20

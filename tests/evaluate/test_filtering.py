@@ -103,6 +103,18 @@ def test_readers_see_decoded_images_too(readers: Readers, sent: View, raw: View)
     assert (rows[0].value or 1) < 0.56
 
 
+def test_a_rate_that_leaves_a_reader_untrained_is_not_kept(quick: Protocol, raw: View) -> None:
+    """An untrained attacker would make any filter look good."""
+
+    def accuracy(*rates: float) -> float:
+        found = Readers(quick, rates=rates).answers(raw, "hide", "mlp")
+        return float((found.scores.argmax(axis=1) == found.truth).mean())
+
+    spoilt, good = accuracy(1e-6), accuracy(0.004)
+    assert spoilt < good - 0.1
+    assert accuracy(1e-6, 0.004) == good == accuracy(0.004, 1e-6)
+
+
 def test_confusion_counts_rows_of_true_classes() -> None:
     answers = Answers(np.eye(3)[[0, 0, 1, 2]], np.array([0, 1, 1, 2]))
     assert np.allclose(confusion(answers), [[1, 0, 0], [0.5, 0.5, 0], [0, 0, 1]])

@@ -70,10 +70,15 @@ class View:
 
 @dataclass
 class Readers:
-    """Readers of one protocol; what they found on a view and attribute is kept by name."""
+    """Readers of one protocol; what they found on a view and attribute is kept by name.
+
+    rates: learning rates that networks try instead of the protocol's; each keeps the one that
+        does best on a share of the records that it learns from.
+    """
 
     protocol: Protocol = field(default_factory=lambda: load_protocol("standard"))
     seed: int = 0
+    rates: tuple[float, ...] = ()
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     progress: Progress = field(default_factory=Silent)
     _known: dict[tuple[int, str, str], tuple[View, Answers]] = field(default_factory=dict)
@@ -107,7 +112,7 @@ class Readers:
             seed=self.seed,
             progress=self.progress,
         )
-        scores = guesses(reader, learned, asked.features, case)
+        scores = guesses(reader, learned, asked.features, case, self.rates)
         return Answers(scores, asked.labels.astype(np.int64))
 
 

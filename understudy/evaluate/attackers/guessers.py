@@ -5,6 +5,9 @@ All are trained afresh on the records given, and on no others.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -12,7 +15,7 @@ import torch
 from understudy.data.records import Array, Records
 from understudy.evaluate.attackers.search import nearest
 from understudy.evaluate.case import Case
-from understudy.evaluate.training import fit_classifier
+from understudy.evaluate.training import FittedClassifier, fit_classifier
 
 LINEAR = "linear"
 NEIGHBOUR = "nearest-neighbour"
@@ -22,11 +25,15 @@ _STEPS_OF_LINEAR = 200
 Numbers = npt.NDArray[np.float64]
 
 
-def guesses(name: str, learned: Records, asked: Array, case: Case) -> Numbers:
+def guesses(
+    name: str, learned: Records, asked: Array, case: Case, rates: Sequence[float] = ()
+) -> Numbers:
     """What the named attacker gives each class of the label, `[N, classes]`.
 
     A network is trained once for each seed of the protocol and the mean is taken: one
     attacker who has tried several times.
+
+    rates: learning rates to try instead of the protocol's; see `best_of_rates`.
     """
     if name == NEIGHBOUR:
         return by_neighbour(learned, asked, case.device)
@@ -34,18 +41,27 @@ def guesses(name: str, learned: Records, asked: Array, case: Case) -> Numbers:
         return by_logistic_regression(learned, asked)
     most = case.protocol.most_training_images or len(learned)
     some = learned.select(_some(len(learned), most, case.seed))
-    fitted = (
-        fit_classifier(
-            name,
-            some,
-            case.protocol.training,
-            seed=seed,
-            device=case.device,
-            progress=case.progress,
-        )
-        for seed in case.seeds
-    )
+    fitted = (best_of_rates(name, some, case, seed, rates) for seed in case.seeds)
     return np.asarray(np.mean([f.probabilities(asked) for f in fitted], axis=0))
+
+
+def best_of_rates(
+    name: str, learned: Records, case: Case, seed: int, rates: Sequence[float] = ()
+) -> FittedClassifier:
+    """The network of the learning rate that does best on the share it does not learn from.
+
+    A rate that suits a small network can leave a large one untrained, and an untrained attacker
+    makes any protection look good. What is asked about has no say.
+    """
+    plain = case.protocol.training
+    tried = [replace(plain, learning_rate=rate) for rate in rates] or [plain]
+    fitted = [
+        fit_classifier(
+            name, learned, training, seed=seed, device=case.device, progress=case.progress
+        )
+        for training in tried
+    ]
+    return max(fitted, key=lambda one: one.score or 0.0)
 
 
 def by_neighbour(learned: Records, asked: Array, device: torch.device) -> Numbers:

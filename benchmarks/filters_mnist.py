@@ -1,6 +1,6 @@
 """The generative filter's Tables 1 and 4, its first case and its distortion sweep on MNIST.
 
-    python benchmarks/filters_mnist.py ENCODER [--seeds 0,1,2] [--only case-1,case-2]
+    python benchmarks/filters_mnist.py ENCODER [--seeds 0,1,2] [--only case-1,case-2] [--rehearse]
 
 ENCODER is an encoder file (`understudy filter init mnist`, or `benchmarks/encoders.py`). Filters
 are trained on records of MNIST's training part; readers are trained afresh on filtered training
@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from budget_sweep import READER as SWEEP_READER
+from budget_sweep import curves, swept, verdicts
 from latent_readings import (
     READERS,
     TRAINED_ON,
@@ -30,8 +32,8 @@ from latent_readings import (
     means,
     papers,
     readers_of,
+    rehearsed_mnist,
     some,
-    with_noise,
 )
 from measure import EVIDENCE, REPOSITORY
 
@@ -48,20 +50,17 @@ from understudy.evaluate.filtering import (
     reading_rows,
 )
 from understudy.filters.choice import Choice, best_achievable
-from understudy.filters.distortion import Distortion, noise_within
+from understudy.filters.distortion import Distortion
 from understudy.filters.filter import fit_filter
 from understudy.filters.game import GameConfig
 from understudy.methods.config import config_to_json
-from understudy.privacy.accountants import local_price
-from understudy.privacy.events import LocalGaussian
 from understudy.privacy.noise import NoiseSource
 
-PARTS = ("case-1", "case-2", "two-users", "sweep")
-BUDGETS = (0.5, 1.0, 1.5, 3.0, 5.0)
+SWEEPS = {"sweep-1": "case-1", "sweep-2": "case-2"}
+PARTS = ("case-1", "case-2", "two-users", *SWEEPS)
 USERS_PARTS = 10
-DELTA = 1e-5
-SWEPT, DECODED = 20_000, 5_000
-"""Records that the sweep's readers learn from, and records that are decoded."""
+DECODED = 5_000
+"""Records that are decoded."""
 
 LINEAR = GameConfig(steps=600, batch=256)
 NETWORK = GameConfig(
@@ -76,6 +75,10 @@ class Task:
     choice: Choice
     forms: Mapping[str, tuple[GameConfig, Distortion]]
     unlisted: tuple[str, ...] = ()
+
+    def swept(self, form: str) -> GameConfig:
+        """For the sweep: only the budget holds records near."""
+        return replace(self.forms[form][0], nearness_weight=0.0)
 
     @property
     def roles(self) -> dict[str, str]:
@@ -114,12 +117,17 @@ def main() -> None:
     parser.add_argument("encoder", type=Path)
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--only", default=",".join(PARTS))
+    parser.add_argument("--rehearse", action="store_true", help=rehearsed_mnist.__doc__)
     asked = parser.parse_args()
     torch.set_num_threads(1)
     seeds, only = [int(s) for s in asked.seeds.split(",")], asked.only.split(",")
-    provenance = Provenance.read(REPOSITORY)
     encoder = read_encoder(asked.encoder)
     seconds: dict[str, float] = {}
+    if asked.rehearse:
+        measure(encoder, rehearsed_mnist(encoder), seeds, only, seconds)
+        print(seconds)
+        return
+    provenance = Provenance.read(REPOSITORY)
     result = measure(encoder, encoded_mnist(encoder), seeds, only, seconds)
     write_measurement(
         EVIDENCE,
@@ -155,24 +163,34 @@ def measure(
     readers = {seed: readers_of(seed) for seed in seeds}
     for part in only:
         start = time.process_time()
-        if part == "two-users":
-            found = {seed: two_users(encoder, raw, readers[seed]) for seed in seeds}
-        elif part == "sweep":
-            found = {seed: sweep(encoder, raw, readers[seed]) for seed in seeds}
-        else:
-            found = {seed: one_case(encoder, raw, part, readers[seed]) for seed in seeds}
+        result[part] = one_part(encoder, raw, part, readers)
         seconds[part] = round(time.process_time() - start, 1)
-        runs = list(found.values())
-        result[part] = {"mean": summary(runs), "seeds": {str(k): v for k, v in found.items()}}
         for name, values in result[part]["mean"].items():
             print(f"{part}, {name}: {values}", flush=True)
+        for verdict in result[part].get("verdicts", ()):
+            print(f"{part}: {verdict}", flush=True)
     return result
+
+
+def one_part(
+    encoder: Encoder, raw: View, part: str, readers: Mapping[int, Readers]
+) -> dict[str, Any]:
+    """One part for every seed, with its means."""
+    if part in SWEEPS:
+        return sweep(encoder, raw, CASES[SWEEPS[part]], readers)
+    if part == "two-users":
+        found = {str(seed): two_users(encoder, raw, own) for seed, own in readers.items()}
+    else:
+        found = {str(seed): one_case(encoder, raw, part, own) for seed, own in readers.items()}
+    return {"mean": summary(list(found.values())), "seeds": found}
 
 
 def summary(runs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
     """Mean accuracies over seeds: by what was sent and who reads it."""
     found = {}
     for name, first in runs[0].items():
+        if "rows" not in first:
+            continue
         present = sorted(
             {row["variant"].partition(",")[0] for rows in first["rows"].values() for row in rows}
         )
@@ -184,10 +202,6 @@ def summary(runs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
     return found
 
 
-def readers_in(rows: Mapping[str, Any]) -> list[str]:
-    return sorted({row["variant"].partition(",")[0] for each in rows.values() for row in each})
-
-
 def roles_of(choice: Choice) -> dict[str, str]:
     return dict.fromkeys(choice.private, "hidden") | dict.fromkeys(choice.useful, "kept")
 
@@ -197,7 +211,8 @@ def one_case(encoder: Encoder, raw: View, case: str, readers: Readers) -> dict[s
     task, seed, noise = CASES[case], readers.seed, NoiseSource()
     own = some(raw.learned, TRAINED_ON, seed)
     hidden, kept = task.choice.private[0], task.choice.useful[0]
-    found: dict[str, Any] = {}
+    answers = readers.answers(raw, hidden, "mlp-15")
+    found: dict[str, Any] = {"raw": {"confusion": confusion(answers).round(4).tolist()}}
     for form, (config, limit) in task.forms.items():
         start = time.process_time()
         fitted = fit_filter(own, task.choice, limit, encoder, config, seed=seed)
@@ -235,34 +250,24 @@ def decoded(encoder: Encoder, sent: View, raw: View, task: Task) -> list[dict[st
     ]
 
 
-def sweep(encoder: Encoder, raw: View, readers: Readers) -> dict[str, Any]:
-    """Case 2 over budgets: the filters, and the Gaussian mechanism at equal distortion.
-
-    The mechanism's noise is fixed by the budget and the reference variances; its epsilon is local,
-    per record, for latents clipped to the encoder's radius.
-    """
-    task, noise, seed = CASES["case-2"], NoiseSource(), readers.seed
-    own = some(raw.learned, TRAINED_ON, seed)
-    view = View(some(raw.learned, SWEPT, seed), raw.asked)
-    variances = np.asarray(own.features, np.float64).var(axis=0)
-    found: dict[str, Any] = {}
-    for budget in BUDGETS:
-        limit = Distortion("kl", budget)
-        for form in task.forms:
-            config = replace(task.forms[form][0], nearness_weight=0.0)
-            fitted = fit_filter(own, task.choice, limit, encoder, config, seed=seed)
-            rows = figures(readers, filtered(fitted, view, noise), view, task.roles, ("mlp-15",))
-            found[f"{form} b={budget:g}"] = {"rows": rows}
-        deviation = noise_within(limit, variances)
-        plain = view.with_features(
-            *(with_noise(r.features, deviation, noise) for r in (view.learned, view.asked))
-        )
-        price = local_price([LocalGaussian(deviation / (2 * encoder.radius))], DELTA)
-        found[f"gaussian b={budget:g}"] = {
-            "rows": figures(readers, plain, view, task.roles, ("mlp-15",)),
-            "local epsilon": price.epsilon,
+def sweep(
+    encoder: Encoder, raw: View, task: Task, readers: Mapping[int, Readers]
+) -> dict[str, Any]:
+    """One case over budgets, with the verdicts on it."""
+    forms = {name: task.swept(name) for name in task.forms}
+    runs = {
+        str(seed): swept(encoder, raw, task.choice, forms, task.roles, own)
+        for seed, own in readers.items()
+    }
+    points = curves(list(runs.values()))
+    found = verdicts(points, task.choice)
+    mean = {
+        f"{point['method']} b={point['budget']:g}, {SWEEP_READER}": {
+            name: round(row["value"], 3) for name, row in point["accuracy"].items()
         }
-    return found
+        for point in points
+    }
+    return {"mean": mean, "roles": task.roles, "curves": points, "verdicts": found, "seeds": runs}
 
 
 def two_users(encoder: Encoder, raw: View, readers: Readers) -> dict[str, Any]:

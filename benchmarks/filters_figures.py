@@ -23,6 +23,7 @@ from pictures import Mark, Panel, matrices, panels, scatter
 ROOT = Path(__file__).resolve().parent.parent
 EVIDENCE, IMAGES = ROOT / "benchmarks" / "evidence", ROOT / "docs" / "images"
 METHODS = {"network": "network filter", "linear": "linear filter", "gaussian": "Gaussian noise"}
+WARY = "wary network"
 HIDDEN = {"sweep-1": "digit", "sweep-2": "at-least-5"}
 SHOWN = 4000
 """Latents in a picture of their geometry."""
@@ -91,7 +92,7 @@ def confusions(part: Mapping[str, Any]) -> str:
     """Of the paper's reader, raw and after each form of filter; means over seeds."""
     runs = list(part["seeds"].values())
     tables = {}
-    for name, words in {"raw": "raw latents", **METHODS}.items():
+    for name, words in {"raw": "raw latents", **METHODS, WARY: WARY}.items():
         if name in runs[0]:
             tables[words] = np.mean([run[name]["confusion"] for run in runs], axis=0).tolist()
     size = len(tables["raw latents"])

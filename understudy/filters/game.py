@@ -45,6 +45,9 @@ _LEAST_SHRINK = 1e-6
 filter is rounded to half precision without leaving its budget."""
 
 
+_CLUSTER_UNITS = 32
+"""Few: what is kept should stay readable to a small reader."""
+
 Missed = Callable[[torch.Tensor], torch.Tensor]
 
 
@@ -149,7 +152,9 @@ class _Game:
         self.recovery = built(lambda: Recovery(shape.latent, wide), seed, "recovery")
         groups = int(self.all.groups.max()) + 1
         self.cluster_reader = built(
-            lambda: ClusterReader(shape.latent, groups, config.clusters, wide), seed, "clusters"
+            lambda: ClusterReader(shape.latent, groups, config.clusters, _CLUSTER_UNITS),
+            seed,
+            "clusters",
         )
         weight = config.recovery_weight
         self.recovery_weight = (0.0 if useful else 1.0) if weight is None else weight

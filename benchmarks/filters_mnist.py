@@ -135,7 +135,12 @@ USERS = {
     "user-1": Choice(("at-least-5",), ("odd",)),
     "user-2": Choice(("odd",), ("at-least-5",)),
 }
-USERS_SETTINGS = (replace(NETWORK, utility_weight=0.3), Distortion("kl", 3.0))
+USERS_LIMIT = Distortion("kl", 3.0)
+USERS_SETTINGS = {
+    "user-1": replace(NETWORK, head_width=64, utility_weight=0.7, nearness_weight=0.8),
+    "user-2": replace(NETWORK, head_width=64, utility_weight=0.5, nearness_weight=0.5),
+}
+"""Each user's own; near, so that what they keep is read by those who learn from raw records too."""
 
 
 def main() -> None:
@@ -176,10 +181,11 @@ def main() -> None:
 
 
 def settings() -> dict[str, Any]:
+    users = {f"two-users, {n}": (config, USERS_LIMIT) for n, config in USERS_SETTINGS.items()}
     named = {f"{case}, {form}": pair for case in CASES for form, pair in CASES[case].forms.items()}
     return {
         name: {**config_to_json(config), limit.kind: limit.budget}
-        for name, (config, limit) in {**named, "two-users": USERS_SETTINGS}.items()
+        for name, (config, limit) in {**named, **users}.items()
     }
 
 
@@ -311,9 +317,10 @@ def two_users(encoder: Encoder, raw: View, readers: Readers) -> dict[str, Any]:
     seed, noise = readers.seed, NoiseSource()
     order = np.array_split(np.random.default_rng(seed).permutation(len(raw.learned)), USERS_PARTS)
     parts = [raw.learned.select(rows) for rows in order]
-    config, limit = USERS_SETTINGS
-    owned = list(zip(USERS.values(), parts, strict=False))
-    fitted = [fit_filter(own, choice, limit, encoder, config, seed=seed) for choice, own in owned]
+    fitted = [
+        fit_filter(own, USERS[name], USERS_LIMIT, encoder, USERS_SETTINGS[name], seed=seed)
+        for name, own in zip(USERS, parts, strict=False)
+    ]
     sent = [
         replace(own, features=user.filtered(own, noise))
         for user, own in zip(fitted, parts, strict=False)

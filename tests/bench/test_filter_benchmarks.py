@@ -73,3 +73,13 @@ def test_the_readers_of_the_benchmarks_try_more_than_one_rate() -> None:
     assert min(readers.rates) <= 0.005 < 0.01 <= max(readers.rates)
     assert readers.protocol.training.holdout > 0
     assert np.isfinite(readers.rates).all()
+
+
+def test_the_evidence_says_every_setting_and_what_it_was_selected_among() -> None:
+    script = load_script("filters_mnist")
+    named = script.settings()
+    forms = {f"{case}, {form}" for case, task in script.CASES.items() for form in task.forms}
+    assert set(named) == forms | {f"two-users, {name}" for name in script.USERS}
+    assert all(found["kl"] > 0 for found in named.values())
+    assert {"case 1", "case 2", "two users"} < set(script.SELECTION)
+    assert all("circle" not in task.choice.names for task in [script.CASES["case-2"]])

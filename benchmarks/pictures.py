@@ -84,8 +84,9 @@ def panels(shown: Sequence[Panel], x_label: str, y_label: str) -> str:
     """Panels side by side with one legend; the same names have the same colours in all."""
     names = list(dict.fromkeys(name for panel in shown for name in panel.curves))
     tones = dict(zip(names, _TONES[: len(names)], strict=True))
-    width = _LEFT + len(shown) * (_WIDTH + _GAP) - _GAP + 12
-    parts = [_legend(tones), svg.text(0, 58, y_label, "axis-name")]
+    legend, needed = _legend(tones)
+    width = max(_LEFT + len(shown) * (_WIDTH + _GAP) - _GAP + 12, needed)
+    parts = [legend, svg.text(0, 58, y_label, "axis-name")]
     for number, panel in enumerate(shown):
         parts.append(_panel(panel, _LEFT + number * (_WIDTH + _GAP), tones, x_label))
     described = "; ".join(_in_words(panel) for panel in shown)
@@ -93,7 +94,8 @@ def panels(shown: Sequence[Panel], x_label: str, y_label: str) -> str:
     return standalone(chart, _CURVES)
 
 
-def _legend(tones: Mapping[str, str]) -> Markup:
+def _legend(tones: Mapping[str, str]) -> tuple[Markup, float]:
+    """The names with their lines, and how wide they are."""
     parts, x = [], 0.0
     for name, tone in [*tones.items(), ("raw", "raw"), ("chance", "chance")]:
         if tone in _TONES:
@@ -102,7 +104,7 @@ def _legend(tones: Mapping[str, str]) -> Markup:
             parts.append(svg.line(x, 10, x + 26, 10, tone))
         parts.append(svg.text(x + 32, 14, name))
         x += 32 + 7.2 * len(name) + 22
-    return Markup("").join(parts)
+    return Markup("").join(parts), x
 
 
 def _panel(panel: Panel, left: float, tones: Mapping[str, str], x_label: str) -> Markup:

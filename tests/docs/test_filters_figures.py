@@ -94,3 +94,14 @@ def test_pictures_change_with_what_was_measured(figures: ModuleType) -> None:
     assert "network filter 0.600 at 1" in one[name]
     assert "network filter 0.700 at 1" in two[name]
     assert "85% right" in one["filters-confusion-case-2.svg"]
+
+
+def test_a_picture_of_points_names_every_class() -> None:
+    points = [(0.0, 0.0), (1.0, 2.0), (1.1, 2.1), (0.1, 0.2)]
+    text = load_script("pictures").scatter(points, [0, 7, 7, 0], "UMAP of something")
+    drawn = ET.fromstring(text)
+    marks = drawn.findall("{http://www.w3.org/2000/svg}circle")
+    assert len(marks) == 4
+    assert len({mark.get("fill") for mark in marks}) == 2
+    words = [one.text for one in drawn.findall("{http://www.w3.org/2000/svg}text")]
+    assert words == ["UMAP of something", "0", "7"]

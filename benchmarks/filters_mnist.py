@@ -64,9 +64,9 @@ from understudy.privacy.noise import NoiseSource
 
 SELECTION = {
     "records": "training part: 50,000 to learn from, 10,000 asked about",
-    "case 2": "90 settings of the game, four variants of its loss and form, mostly one seed each",
+    "case 2": "95 settings, variants of the game's loss and form among them, mostly one seed each",
     "two users": "7 settings, the last with three seeds",
-    "case 1": "as before, none tried again",
+    "case 1": "as before; two more tried for small budgets and not taken",
 }
 """What the settings were selected among; the test part had no say."""
 

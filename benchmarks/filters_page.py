@@ -19,8 +19,16 @@ PARTS = {
     "case-1": "MNIST case 1: the digit is hidden, the circle is kept",
     "case-2": "MNIST case 2: at least 5 is hidden, odd is kept, the circle is in no loss",
     "two-users": "Two users: one hides what the other keeps (the paper's Table 4)",
-    "sweep": "Case 2 over budgets b (KL), beside Gaussian noise of equal distortion",
+    "sweep-1": "Case 1 over budgets b (KL), beside Gaussian noise of equal distortion",
+    "sweep-2": "Case 2 over budgets b (KL), beside Gaussian noise of equal distortion",
 }
+PICTURES = {
+    "case-1": ("filters-confusion-case-1.svg", "Answers of the reader of 15 units to each digit"),
+    "case-2": ("filters-confusion-case-2.svg", "Answers of the reader of 15 units to at least 5"),
+    "sweep-1": ("filters-accuracy-case-1.svg", "Accuracy against the budget, case 1"),
+    "sweep-2": ("filters-accuracy-case-2.svg", "Accuracy against the budget, case 2"),
+}
+INFORMATION = ("filters-information.svg", "Information on the hidden label against the budget")
 _WORDS = {"vae": "the paper, raw", "generative-filter": "the paper, filtered"}
 _FIGURES = ("hidden gender accuracy", "kept income accuracy")
 _SENT = ("raw", "linear", "network", "gaussian")
@@ -52,16 +60,59 @@ def section(folder: Path) -> str:
 
 
 def mnist(result: Mapping[str, Any]) -> list[str]:
+    """Every part with its table and picture (`filters_figures.py` draws them)."""
     blocks = []
     for part, words in PARTS.items():
         if part not in result:
             continue
-        means = result[part]["mean"]
-        names = sorted({name for values in means.values() for name in values})
-        rows = [[sent, *(values.get(name, "") for name in names)] for sent, values in means.items()]
-        rows += [[sent, *(paper.get(n, "") for n in names)] for sent, paper in papers(result, part)]
-        blocks += [f"**{words}.** {_seeds(result[part])}", table(["sent, reader", *names], rows)]
+        blocks.append(f"**{words}.** {_seeds(result[part])}")
+        if "curves" in result[part]:
+            blocks += [sweep_table(result[part]), verdict(result[part]["verdicts"])]
+        else:
+            blocks.append(means_table(result, part))
+        if part in PICTURES:
+            blocks.append(_picture(*PICTURES[part]))
+    if all(part in result for part in ("sweep-1", "sweep-2")):
+        blocks.append(_picture(*INFORMATION))
     return blocks
+
+
+def means_table(result: Mapping[str, Any], part: str) -> str:
+    means = result[part]["mean"]
+    names = sorted({name for values in means.values() for name in values})
+    rows = [[sent, *(values.get(name, "") for name in names)] for sent, values in means.items()]
+    rows += [[sent, *(paper.get(n, "") for n in names)] for sent, paper in papers(result, part)]
+    return table(["sent, reader", *names], rows)
+
+
+def sweep_table(part: Mapping[str, Any]) -> str:
+    """What is read and told at each budget, by the reader of 15 units; first the raw latents."""
+    names = list(part["roles"])
+    first = part["curves"][0]
+    raw = [first["accuracy"][name]["reference"] for name in names]
+    rows: list[list[object]] = [["raw", "", *raw, first["information"]["reference"]]]
+    for point in part["curves"]:
+        read = [point["accuracy"][name]["value"] for name in names]
+        told = point["information"]["value"]
+        rows.append([point["method"], f"{point['budget']:g}", *read, told])
+    header = [f"{part['roles'][name]} {name}" for name in names]
+    return table(["sent", "b", *header, "information, nats"], rows)
+
+
+def verdict(found: Sequence[Mapping[str, Any]]) -> str:
+    """Where a filter keeps more beyond what it leaves readable than noise does."""
+    compared = [one for one in found if one["compared"]]
+    behind = [f"{o['method']} at {o['budget']:g}" for o in compared if not o["filter is ahead"]]
+    sentence = (
+        f"Kept less hidden accuracy is higher for the filter than for noise of equal distortion at "
+        f"{len(compared) - len(behind)} of {len(compared)} places compared (either method over 2 "
+        "points from both raw and chance)"
+    )
+    return f"{sentence}; not for: {', '.join(behind)}." if behind else f"{sentence}."
+
+
+def _picture(name: str, words: str) -> str:
+    return f"![{words}](images/{name})"
 
 
 def papers(result: Mapping[str, Any], part: str) -> list[tuple[str, dict[str, float]]]:

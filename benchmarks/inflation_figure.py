@@ -8,6 +8,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from pictures import standalone
+
 from understudy.evaluate.intervals import student_half_width
 from understudy.evaluate.selection import HELD_OUT, PRIVATE_VALIDATION, TEST
 from understudy.report import svg
@@ -23,23 +25,6 @@ KINDS = {
     "best on test against mean": "best of three on test, against the mean of three",
 }
 """Each against held-out synthetic records in the same trainings; the last against their mean."""
-
-_STYLE = """
-svg { --surface: #ffffff; --ink: #1b2631; --muted: #525d69; --rule: #dedbd2; --accent: #1d5c68; }
-@media (prefers-color-scheme: dark) {
-  svg { --surface: #191f26; --ink: #e7eaed; --muted: #a6b0ba; --rule: #313b45; --accent: #86c8d2; }
-}
-svg { background: var(--surface); font-family: system-ui, sans-serif; }
-text { fill: var(--ink); font-size: 13px; }
-text { stroke: var(--surface); stroke-width: 4px; stroke-linejoin: round; paint-order: stroke; }
-.tick, .axis-name { fill: var(--muted); font-size: 12px; }
-.value { font-weight: 600; }
-.gridline { stroke: var(--rule); stroke-width: 1; }
-.track { stroke: var(--rule); stroke-width: 2; }
-.interval { stroke: var(--accent); stroke-width: 5; stroke-linecap: round; opacity: .45; }
-.dot { fill: var(--accent); stroke: var(--surface); stroke-width: 1.5; }
-.chance { stroke: var(--ink); stroke-width: 2; stroke-dasharray: 3 2; }
-"""
 
 _BLOCK = re.compile(
     r"(?<=<!-- selection inflation: begin -->\n).*?(?=<!-- selection inflation: end -->)", re.DOTALL
@@ -122,10 +107,7 @@ def picture(result: Mapping[str, Any]) -> str:
         described=f"How much choosing on real records adds to the score. {described}",
         bounds=(None, None),
     )
-    opening = '<svg xmlns="http://www.w3.org/2000/svg" style="padding: 12px" '
-    drawn = str(chart).replace("<svg ", opening, 1)
-    head, rest = drawn.split(">", 1)
-    return f"{head}><style>{_STYLE}</style>{rest}\n"
+    return standalone(chart)
 
 
 def table(result: Mapping[str, Any]) -> list[str]:

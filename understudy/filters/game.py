@@ -9,7 +9,7 @@ trained afresh on what was sent, never the game's own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,15 +18,15 @@ from torch import nn
 
 from understudy.data.records import Records
 from understudy.errors import UserError
-from understudy.filters.choice import Choice, Codes, codes_of, joint_codes, refuse_impossible
+from understudy.filters.batch import Batch, batch_of
+from understudy.filters.choice import Choice, codes_of, joint_codes, refuse_impossible
 from understudy.filters.distortion import Distortion, Numbers, Perturbation
-from understudy.filters.heads import Heads, Recovery
+from understudy.filters.heads import ClusterReader, Heads, Recovery
 from understudy.filters.model import (
     KINDS,
     FilterShape,
     LatentFilter,
     checked_variances,
-    one_hot,
     perturbation_of,
     round_to_half,
 )
@@ -43,6 +43,12 @@ _ROUNDINGS = 16
 _LEAST_SHRINK = 1e-6
 """How far the filter's learning rate falls; how exactly budgets are met on the way; and how a
 filter is rounded to half precision without leaving its budget."""
+
+
+_CLUSTER_UNITS = 32
+"""Few: what is kept should stay readable to a small reader."""
+
+Missed = Callable[[torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,13 @@ class GameConfig:
     nearness_weight: float = setting(
         0.0, "the weight of the mean square of what is added to a coordinate", low=0.0
     )
+    cluster_weight: float = setting(
+        0.0,
+        "the weight of telling clusters of records with the same hidden labels apart: what keeps "
+        "attributes that nobody named",
+        low=0.0,
+    )
+    clusters: int = setting(40, "clusters for each combination of hidden labels", low=2, high=512)
     steps: int = setting(350, "steps of the filter", low=1)
     head_steps: int = setting(2, "steps of the heads for each step of the filter", low=1)
     batch: int = setting(512, "records a step", low=2)
@@ -113,19 +126,6 @@ def train_filter(
     return game.finished()
 
 
-@dataclass(frozen=True)
-class _Batch:
-    """codes: the hidden labels' first, then the kept ones', `[labels, N]`."""
-
-    z: torch.Tensor
-    onehot: torch.Tensor
-    codes: torch.Tensor
-    residuals: torch.Tensor
-
-    def part(self, rows: torch.Tensor) -> _Batch:
-        return _Batch(self.z[rows], self.onehot[rows], self.codes[:, rows], self.residuals[rows])
-
-
 class _Game:
     """One training under way."""
 
@@ -141,7 +141,8 @@ class _Game:
         self.choice, self.distortion, self.config = choice, distortion, config
         private = [len(a.classes) for a in choice.attributes(records, choice.private)]
         useful = [len(a.classes) for a in choice.attributes(records, choice.useful)]
-        self.all = _batch_of(records, choice, private)
+        looked_for = config.clusters if config.cluster_weight else 0
+        self.all = batch_of(records, choice, private, looked_for, seed)
         latents = np.asarray(records.features, np.float64)
         self.variances = checked_variances(latents.var(axis=0) if variances is None else variances)
         shape = FilterShape(latents.shape[1], tuple(private), config.kind, config.hidden)
@@ -149,13 +150,20 @@ class _Game:
         wide, deep = config.head_width, config.head_layers
         self.heads = built(lambda: Heads(shape.latent, private + useful, wide, deep), seed, "heads")
         self.recovery = built(lambda: Recovery(shape.latent, wide), seed, "recovery")
+        groups = int(self.all.groups.max()) + 1
+        self.cluster_reader = built(
+            lambda: ClusterReader(shape.latent, groups, config.clusters, _CLUSTER_UNITS),
+            seed,
+            "clusters",
+        )
         weight = config.recovery_weight
         self.recovery_weight = (0.0 if useful else 1.0) if weight is None else weight
         self.entropies = torch.tensor([_entropy(codes) for codes in self.all.codes[: len(private)]])
         self.random = stream(seed, "batches and noise")
         self.combinations, self.counts = _combinations(records, choice, self.all.onehot)
         self._filter_adam = _adam(self.model, config.filter_rate, 0.5)
-        self._head_adam = _adam(nn.ModuleList([self.heads, self.recovery]), config.head_rate, 0.9)
+        readers = nn.ModuleList([self.heads, self.recovery, self.cluster_reader])
+        self._head_adam = _adam(readers, config.head_rate, 0.9)
 
     def step(self, number: int) -> None:
         """The heads learn on what is sent now; then the filter moves, and is brought to budget."""
@@ -181,8 +189,8 @@ class _Game:
         self._head_adam.zero_grad(set_to_none=True)
         losses = self.heads.losses(sent.expand(len(batch.codes), *sent.shape), batch.codes)
         loss = losses.sum()
-        if self.recovery_weight:
-            loss = loss + self.recovery.missed(sent, batch.residuals)
+        for _, missed in self._unnamed(batch):
+            loss = loss + missed(sent)
         torch.autograd.backward(loss)
         self._head_adam.step()
 
@@ -199,10 +207,10 @@ class _Game:
         losses = self.heads.losses(copies, batch.codes)
         torch.autograd.backward(losses.sum())
         pull = torch.einsum("h,hnd->nd", self._weights(losses.detach()), _slope(copies))
-        if self.recovery_weight:
+        for weight, missed in self._unnamed(batch):
             copy = sent.detach().requires_grad_()
-            torch.autograd.backward(self.recovery.missed(copy, batch.residuals))
-            pull = pull + self.recovery_weight * _slope(copy)
+            torch.autograd.backward(missed(copy))
+            pull = pull + weight * _slope(copy)
         self._head_adam.step()
         if self.config.nearness_weight:
             # The slope of the mean square, which is that of `F.mse_loss`.
@@ -210,7 +218,21 @@ class _Game:
             pull = pull + self.config.nearness_weight * 2 / moved.numel() * moved
         return sent, pull
 
-    def _sent(self, batch: _Batch) -> torch.Tensor:
+    def _unnamed(self, batch: Batch) -> list[tuple[float, Missed]]:
+        """What is to stay besides the labels: weights, and what is missed of what is sent."""
+        found: list[tuple[float, Missed]] = []
+        if self.recovery_weight:
+            found.append(
+                (self.recovery_weight, lambda sent: self.recovery.missed(sent, batch.residuals))
+            )
+        if self.config.cluster_weight:
+            own = batch.groups, batch.clusters
+            found.append(
+                (self.config.cluster_weight, lambda sent: self.cluster_reader.missed(sent, *own))
+            )
+        return found
+
+    def _sent(self, batch: Batch) -> torch.Tensor:
         noise = torch.randn(batch.z.shape, generator=self.random)
         return self.model.sent(batch.z, batch.onehot, noise)
 
@@ -258,32 +280,9 @@ class _Game:
         hidden = self.all.codes[: len(self.entropies)].T
         return perturbation_of(self.model, self.all.z, hidden, self.variances)
 
-    def _drawn(self) -> _Batch:
+    def _drawn(self) -> Batch:
         size = self.config.batch
         return self.all.part(torch.randint(len(self.all.z), (size,), generator=self.random))
-
-
-def _batch_of(records: Records, choice: Choice, classes: Sequence[int]) -> _Batch:
-    z = torch.from_numpy(np.array(records.features, np.float32))
-    hidden = [codes_of(records, name) for name in choice.private]
-    kept = [codes_of(records, name) for name in choice.useful]
-    codes = torch.from_numpy(np.stack(hidden + kept))
-    residuals = _residuals(records, joint_codes(hidden, len(records)))
-    return _Batch(z, one_hot(codes[: len(hidden)].T, classes), codes, residuals)
-
-
-def _residuals(records: Records, groups: Codes) -> torch.Tensor:
-    """Latents less the mean of their private labels, in units of their spread.
-
-    What a latent holds besides the hidden labels. Asking that it can be read from what is sent
-    keeps attributes that nobody named, without asking for the hidden ones.
-    """
-    latents = np.asarray(records.features, np.float64)
-    counts = np.maximum(np.bincount(groups), 1)
-    sums = np.zeros((len(counts), latents.shape[1]))
-    np.add.at(sums, groups, latents)
-    rest = latents - (sums / counts[:, None])[groups]
-    return torch.from_numpy((rest / np.maximum(rest.std(axis=0), 1e-6)).astype(np.float32))
 
 
 def _check_latents(records: Records) -> None:

@@ -62,3 +62,25 @@ class Recovery(nn.Module):
 
     def missed(self, sent: torch.Tensor, residuals: torch.Tensor) -> torch.Tensor:
         return F.mse_loss(self.network(sent), residuals)
+
+
+class ClusterReader(nn.Module):
+    """A reader of the cluster of a record among those with the same hidden labels.
+
+    It is told the hidden labels (`groups`), so what it reads is what is held besides them.
+    """
+
+    def __init__(self, latent: int, groups: int, count: int, width: int) -> None:
+        super().__init__()
+        self.shape = (groups, count)
+        self.network = nn.Sequential(
+            nn.Linear(latent, width), nn.ELU(), nn.Linear(width, groups * count)
+        )
+
+    def missed(
+        self, sent: torch.Tensor, groups: torch.Tensor, clusters: torch.Tensor
+    ) -> torch.Tensor:
+        """The mean cross-entropy, in nats, among the clusters of each record's own group."""
+        logits = self.network(sent).view(len(sent), *self.shape)
+        own = logits[torch.arange(len(sent)), groups]
+        return F.cross_entropy(own, clusters)

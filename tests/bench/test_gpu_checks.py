@@ -41,7 +41,7 @@ def test_they_run_where_only_torch_is_and_become_evidence(tmp_path: Path) -> Non
 
 
 def test_the_distribution_is_judged_both_ways() -> None:
-    drawn = NoiseSource().normal(20_000, "cpu", torch.float64).numpy()
+    drawn = NoiseSource().normal(100_000, "cpu", torch.float64).numpy()
     assert script.normal_p_value(drawn) > 1e-9
     assert script.normal_p_value(1.1 * drawn) < 1e-9
     assert script.normal_p_value(drawn + 0.1) < 1e-9

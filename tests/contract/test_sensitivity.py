@@ -86,8 +86,8 @@ def test_two_records_are_never_farther_apart_than_a_local_release_declares() -> 
 def test_every_mechanism_is_measured() -> None:
     cases = [*one_shot_cases(), *ensemble_cases(), local_case()]
     measured = {case.mechanism.kind for case in cases} | {"dp-sgd"}
-    # Randomised response adds no noise to a value that could move: tests/privacy/test_local_channel.py
-    # measures its odds.
+    # Randomised response adds no noise to a value that could move; its odds are measured in
+    # tests/privacy/test_local_channel.py.
     assert measured == set(_KINDS) - {"reveal", "local-labels"}
     one_shot = {(c.mechanism.kind, getattr(c.mechanism, "noise", "")) for c in one_shot_cases()}
     assert one_shot == {(k, n) for k in ("noisy-sum", "noisy-histogram") for n in NOISES}

@@ -240,13 +240,14 @@ class Door:
         """After an exception: charge the steps that were shown, keep no new state.
 
         A disk that refuses leaves the block open: it counts as spent until the next
-        process settles it.
+        process settles it. A GPU that failed cannot tell the owner's figures either; the
+        first exception is the one to be seen.
         """
         try:
             if self._journal.ledger.open_block is None or self._journal.left_to_recovery:
                 return
             if self._done_in_block:
-                with suppress(OSError):
+                with suppress(OSError, RuntimeError):
                     self._commit(self._done_in_block, None, None)
             else:
                 with suppress(OSError):

@@ -32,13 +32,14 @@ class OwnerLog:
             self._pending.append(dict(row))
 
     def keep(self) -> None:
-        """Write what the committed block noted."""
-        if self._path is None or not self._pending:
+        """Write what the committed block noted, once, whatever comes of it."""
+        rows, self._pending = self._pending, []
+        if self._path is None or not rows:
             return
+        lines = [_line(row) for row in rows]
         handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(handle, "a") as file:
-            file.writelines(_line(row) for row in self._pending)
-        self._pending.clear()
+            file.writelines(lines)
 
     def drop(self) -> None:
         self._pending.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -49,14 +50,21 @@ _CELLS = """
 _TONES = ("first", "second", "third")
 _WIDTH, _GAP, _LEFT, _TOP, _BOTTOM = 216.0, 46.0, 40.0, 74.0, 250.0
 _CELL = 24.0
+_MARGIN = 12
 
 
 def standalone(chart: Markup, more_style: str = "") -> str:
-    """A chart of `understudy.report.svg` with its colours, as the text of a file."""
-    opening = '<svg xmlns="http://www.w3.org/2000/svg" style="padding: 12px" '
-    drawn = str(chart).replace("<svg ", opening, 1)
+    """A chart of `understudy.report.svg` with its colours and a margin, as the text of a file."""
+    drawn = str(chart).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
     head, rest = drawn.split(">", 1)
+    head = re.sub(r'viewBox="0 0 (\d+) (\d+)"', _with_margin, head)
     return f"{head}><style>{STYLE}{more_style}</style>{rest}\n"
+
+
+def _with_margin(box: re.Match[str]) -> str:
+    """In the picture's own units: viewers cut off what a style's padding pushes out."""
+    width, height = (int(side) + 2 * _MARGIN for side in box.groups())
+    return f'viewBox="-{_MARGIN} -{_MARGIN} {width} {height}" width="{width}"'
 
 
 @dataclass(frozen=True)

@@ -127,3 +127,40 @@ def test_what_cannot_be_is_refused_before_anything_is_written(tmp_path):
     with refused("multiples of 16"):
         made(tmp_path, request(kind="densenet", changes=()))
     assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def ward(tmp_path):
+    """Scans of forty patients with columns beside them; one site has a single scan."""
+    rng = np.random.default_rng(0)
+    (tmp_path / "ward").mkdir()
+    lines = ["file_name,patient,site,outcome"]
+    for i in range(40):
+        Image.fromarray(rng.integers(0, 256, (16, 16), np.uint8)).save(tmp_path / f"ward/{i}.png")
+        lines.append(
+            f"{i}.png,p{i // 2},{'alone' if i == 7 else 'main'},{'bad' if i % 3 else 'ok'}"
+        )
+    (tmp_path / "ward" / "metadata.csv").write_text("\n".join(lines) + "\n")
+    return str(tmp_path / "ward")
+
+
+def test_a_private_encoder_names_no_column_that_was_not_declared(tmp_path, ward):
+    few = (*TINY[:3], "batch=10")
+    asked = request(ward, 3.0, few, unit="patient")
+    found = made(tmp_path, asked)
+    assert read_encoder(found.path).schema.names == (), "values of private columns are published"
+    text = found.path.read_bytes().decode("latin1")
+    assert not any(word in text for word in ("alone", "outcome", "p7"))
+    named = request(ward, 3.0, few, unit="patient", declared=("outcome",))
+    encoder = read_encoder(made(tmp_path, named, "named").path)
+    assert [(a.name, a.classes) for a in encoder.schema.attributes] == [("outcome", ("bad", "ok"))]
+
+
+def test_what_tells_people_apart_is_never_declared(tmp_path, ward):
+    few = (*TINY[:3], "batch=10")
+    with refused("patient", "apart"):
+        made(tmp_path, request(ward, 3.0, few, declared=("patient",)))
+    with refused("outcom", "outcome"):
+        made(tmp_path, request(ward, 3.0, few, unit="patient", declared=("outcom",)))
+    encoder = made(tmp_path, request(ward, public=True)).encoder
+    assert set(encoder.schema.names) == {"site", "outcome"}

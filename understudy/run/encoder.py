@@ -18,6 +18,7 @@ from understudy.data.catalog import catalog
 from understudy.data.dedup import deduplicate
 from understudy.data.load import Dataset, load
 from understudy.data.records import Records
+from understudy.data.schema import Schema
 from understudy.encoders.encoder import FILE, Encoder
 from understudy.encoders.file import encoder_digest, read_encoder, write_encoder
 from understudy.encoders.provenance import CENTRAL, PUBLIC, REVEALED, Provenance
@@ -28,6 +29,7 @@ from understudy.methods.vae import DenseNetVAE, DenseVAE
 from understudy.privacy.ledger import read_ledger
 from understudy.progress import Progress, Silent
 from understudy.release.build import reckon
+from understudy.release.leaks import private_columns
 from understudy.run.config import RunConfig, read_config
 from understudy.run.context import choose_device
 from understudy.run.fit import begin, check_same_facts, fit, noise_of
@@ -60,11 +62,15 @@ class EncoderRequest:
         None means public data, or revealed records where `reveal` gives a reason.
     public: the owner declares these records public. Catalog datasets that are public need
         no such word.
+    declared: attributes whose names and classes the file tells everybody, so that users can
+        send them. Of private records none unless named here: a column's values are the
+        records' own, and one person alone may have one of them.
     """
 
     run: RunConfig
     reveal: str | None = None
     public: bool = False
+    declared: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.run.method not in METHODS:
@@ -136,6 +142,7 @@ def _learn_publicly(request: EncoderRequest, folder: Path, progress: Progress) -
     if config.unit is not None or config.count is not None:
         raise UserError("public records need no --unit or --count; leave them out.")
     dataset = _load(config, progress)
+    schema = _published_schema(request, dataset)
     method = METHODS[config.method]()
     settings = _settings(method, request, dataset)
     declared = "; declared public by whoever trained it" if request.public else ""
@@ -156,7 +163,7 @@ def _learn_publicly(request: EncoderRequest, folder: Path, progress: Progress) -
         settings.config, records, provenance, config.seed, device, progress, keep
     )
     _say_clipped(encoder, records, progress)
-    return encoder
+    return replace(encoder, schema=schema)
 
 
 def _learn_through_the_door(
@@ -172,6 +179,7 @@ def _learn_through_the_door(
     if folder is not None:
         require_own_book(config, folder, home)
     prepared = _prepare(request, home, progress)
+    schema = _published_schema(request, prepared.material.dataset)
     warning = delta_warning(prepared)
     if warning:
         progress.say(warning)
@@ -182,7 +190,8 @@ def _learn_through_the_door(
         check_same_facts(folder, prepared, noise)
     with folder.timed("fit"):
         fit(prepared, folder, book, noise, progress)
-    encoder = _cited(read_encoder(folder.synthesizer / FILE), folder, prepared)
+    learnt = replace(read_encoder(folder.synthesizer / FILE), schema=schema)
+    encoder = _cited(learnt, folder, prepared)
     # The book knows of the release before anybody else can.
     book.mark_released(folder.read_plan()[0].ident, encoder_digest(encoder))
     return PublishedEncoder(out, _write(out, encoder), encoder)
@@ -190,7 +199,7 @@ def _learn_through_the_door(
 
 def _prepare(request: EncoderRequest, home: Path | None, progress: Progress) -> Prepared:
     config = request.run
-    material = gather(config, home, progress)
+    material = gather(config, home, progress, needs_label=False)
     facts = declare(config, material)
     method = METHODS[config.method](request.reveal, material.dataset.provenance)
     settings = _settings(method, request, material.dataset)
@@ -214,9 +223,25 @@ def _cited(encoder: Encoder, folder: RunFolder, prepared: Prepared) -> Encoder:
         settings=_words(prepared.settings),
         licence=prepared.material.dataset.licence,
     )
-    # All attributes that the source declares: learning looked at none of them.
-    schema = replace(prepared.material.dataset.schema, label=None)
-    return replace(encoder, provenance=provenance, schema=schema)
+    return replace(encoder, provenance=provenance)
+
+
+def _published_schema(request: EncoderRequest, dataset: Dataset) -> Schema:
+    """The attributes that the file names: learning looked at none of them.
+
+    Of public data all but those that tell people apart; of private records those that the
+    owner declared, whose class names leave without noise and count as public.
+    """
+    schema = dataset.schema
+    identifying = private_columns(schema, request.run.unit)
+    for name in request.declared:
+        schema.attribute(name)
+        if name in identifying:
+            raise UserError(f"--declare {name}: this column tells people or rows apart.")
+    public = dataset.public or request.public
+    every = [name for name in schema.names if public and name not in identifying]
+    names = request.declared or every
+    return Schema(tuple(a for a in schema.attributes if a.name in names))
 
 
 def _resumed(path: Path, config: RunConfig) -> RunFolder | None:

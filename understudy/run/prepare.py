@@ -80,7 +80,12 @@ def prepare(
 
 
 def gather(
-    config: RunConfig, home: Path | None, progress: Progress, split_key: bytes | None = None
+    config: RunConfig,
+    home: Path | None,
+    progress: Progress,
+    split_key: bytes | None = None,
+    *,
+    needs_label: bool = True,
 ) -> Material:
     """Read the source and divide it; a record's part depends on the record alone."""
     dataset = load(
@@ -93,10 +98,10 @@ def gather(
         progress=progress,
     )
     if "all" not in dataset.parts:
-        train, dropped = _prepared_part(dataset.part("train"), config)
+        train, dropped = _prepared_part(dataset.part("train"), config, needs_label)
         split = "stratified" if "stratified" in (dataset.split or "") else "given"
         return Material(dataset, {"train": train}, dataset.parts.get("test"), split, dropped)
-    everything, dropped = _prepared_part(dataset.part("all"), config)
+    everything, dropped = _prepared_part(dataset.part("all"), config, needs_label)
     fractions = {"train": 1 - config.holdout, "test": config.holdout}
     key = open_book(config, home).split_key() if split_key is None else split_key
     halves = keyed_split(everything, fractions, key)
@@ -203,14 +208,15 @@ def _public_name(config: RunConfig) -> str | None:
     return entry.name if entry is not None and entry.public else None
 
 
-def _prepared_part(records: Records, config: RunConfig) -> tuple[Records, int]:
+def _prepared_part(records: Records, config: RunConfig, needs_label: bool) -> tuple[Records, int]:
     """The records with the columns that the run names, without duplicates.
 
     Other columns go first: whether a column is an attribute at all can hang on a single
     record (an empty cell), and then so would what counts as a duplicate of every other.
     """
     schema = records.schema.with_roles(sensitive=config.hide, utility=config.keep)
-    named = {schema.label_attribute.name, *schema.sensitive, *schema.utility}
+    label = schema.label_attribute.name if needs_label else schema.label
+    named = {label, *schema.sensitive, *schema.utility}
     kept = tuple(a for a in schema.attributes if a.name in named)
     narrowed = replace(
         records,

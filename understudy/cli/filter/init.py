@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from understudy.cli.bars import bars
 from understudy.cli.guard import guarded, print_json
 from understudy.cli.options import AsJson, Device, Home, Settings
+
+if TYPE_CHECKING:
+    from understudy.data.schema import Schema
 
 
 @guarded
@@ -26,6 +29,10 @@ def command(
         str | None, typer.Option(help="Read private DATA freely, for this reason: no guarantee.")
     ] = None,
     label: Annotated[str | None, typer.Option(help="The attribute that tells classes.")] = None,
+    declare: Annotated[
+        str | None,
+        typer.Option(help="Attributes that users may send: names and classes become public."),
+    ] = None,
     unit: Annotated[str | None, typer.Option(help="The column naming the person.")] = None,
     count: Annotated[int | None, typer.Option(help="Declared number of units.")] = None,
     size: Annotated[int | None, typer.Option(help="Crop and resize images to this side.")] = None,
@@ -59,7 +66,8 @@ def command(
         seed=seed,
         device=device,
     )
-    request = EncoderRequest(config, reveal, public_data)
+    declared = tuple(name.strip() for name in (declare or "").split(",") if name.strip())
+    request = EncoderRequest(config, reveal, public_data, declared)
     try:
         found = init_encoder(
             request,
@@ -79,6 +87,7 @@ def command(
                 "digest": found.digest,
                 "latent": encoder.latent,
                 "radius": encoder.radius,
+                "declares": {a.name: list(a.classes) for a in encoder.schema.attributes},
                 "provenance": encoder.provenance.to_json(),
             }
         )
@@ -88,3 +97,11 @@ def command(
         typer.echo(f"licence   {encoder.provenance.licence}  (of the training data)")
     typer.echo(f"encoder   {found.path}  ({encoder.latent} values, radius {encoder.radius:.4g})")
     typer.echo(f"digest    {found.digest}")
+    typer.echo(f"declares  {_declared(encoder.schema)}")
+
+
+def _declared(schema: Schema) -> str:
+    """What users may send, and everybody who has the file can read."""
+    if not schema.attributes:
+        return "no attribute: users can send no labels; name public ones with --declare"
+    return ", ".join(f"{a.name} ({len(a.classes)} classes)" for a in schema.attributes)

@@ -15,7 +15,7 @@ from understudy.encoders.encoder import Encoder
 from understudy.errors import UserError, did_you_mean
 from understudy.federated.account import note_filtered, note_sent, reserve
 from understudy.federated.agreement import Agreement
-from understudy.federated.contribution import IMAGES, Contribution
+from understudy.federated.contribution import IMAGES, Contribution, statement_of
 from understudy.federated.copies import refuse_copies
 from understudy.filters.choice import Choice
 from understudy.filters.distortion import Distortion
@@ -183,20 +183,38 @@ def noised(
     Guarantee, per record under replace-one: `channel.claim()`; a user's records compose as
     `channel.claim(records)` says. Decoding comes after the noise and costs nothing. It holds for
     one contribution: another one of the same records adds its own price. The price is in the
-    book before noise is drawn, and the contribution is noted there before it can leave. Nothing
-    but the noised records and what counts as public decides whether it does: there is no gate.
-    Public are how many records there are, the type and shape of their features, and the names of
-    labels and classes; replacing a record, by any that `Records` can hold, changes none of them.
+    book before noise is drawn, but not before all that is public was agreed on; the contribution
+    is noted there before it can leave. Nothing but the noised records and what counts as public
+    decides whether it does: there is no gate. Public are how many records there are, the type
+    and shape of their features, and the names of labels and classes; replacing a record, by any
+    that `Records` can hold, changes none of them.
     """
     if channel.radius != encoder.radius:
         raise UserError(
             f"the channel's radius {channel.radius:g} is not the encoder's {encoder.radius:g}."
         )
+    if latents.shape != (encoder.latent,):
+        raise UserError(
+            f"latents have shape {list(latents.shape)}; the encoder's have {[encoder.latent]}."
+        )
+    _check_public(encoder, latents, channel, agreement)
     entry = reserve(book, channel, Citation.of(encoder))
     made = channel.release(latents, noise)
     found = _contribution(encoder, made, made.schema.names, agreement, channel)
     note_sent(book, entry, found)
     return found
+
+
+def _check_public(
+    encoder: Encoder, latents: Records, channel: LocalChannel, agreement: Agreement
+) -> None:
+    """Refuse what the agreement, however hostile, would refuse later: a price paid for nothing."""
+    schema = channel.schema_of(latents)
+    shape = encoder.shape if agreement.content == IMAGES else latents.shape
+    cited, count = Citation.of(encoder), len(latents)
+    agreement.check_terms(
+        statement_of(cited, agreement.content, count, schema, channel), tuple(shape)
+    )
 
 
 def _contribution(

@@ -133,10 +133,10 @@ def promise_to_json(channel: LocalChannel | None) -> dict[str, Any] | None:
     if channel is None:
         return None
     return {
-        "radius": channel.radius,
-        "epsilon": channel.epsilon,
-        "delta": channel.delta,
-        "label_epsilons": dict(channel.label_epsilons),
+        "radius": float(channel.radius),
+        "epsilon": float(channel.epsilon),
+        "delta": float(channel.delta),
+        "label_epsilons": {name: float(e) for name, e in channel.label_epsilons.items()},
         "public_labels": list(channel.public_labels),
     }
 

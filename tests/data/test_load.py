@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from understudy.data.load import load
+from understudy.data.schema import Attribute, Schema
 from understudy.progress import Silent
 
 from .samples import encoded, picture, refused, save
@@ -77,6 +78,17 @@ def test_a_class_with_one_image_in_each_part_is_fine(tmp_path):
     for part in ("train", "test"):
         annotated(tmp_path / part, label=["a", "b"])
     assert {len(part) for part in load(tmp_path).parts.values()} == {2}
+
+
+def test_classes_that_an_encoder_declares_do_not_depend_on_which_occur(tmp_path):
+    declared = Schema((Attribute("kind", ("z", "a", "b")),))
+    for number, kinds in enumerate((["a", "a", "b"], ["a", "a", "a"])):
+        folder = annotated(tmp_path / str(number), kind=kinds)
+        found = load(folder, declared=declared).part("all")
+        assert found.schema.attribute("kind").classes == ("z", "a", "b")
+        assert found.attributes["kind"].tolist() == [1 + (k == "b") for k in kinds]
+    other = annotated(tmp_path / "other", kind=["a", "a", "c", "c"])
+    assert load(other, declared=declared).schema.attribute("kind").classes == ("a", "c")
 
 
 def test_a_class_that_was_not_declared_is_refused(tmp_path):

@@ -10,6 +10,8 @@ import pytest
 
 from tests.data.samples import refused
 from tests.federated.scene import encoder, records, user
+from understudy.data.schema import Attribute
+from understudy.encoders.citation import Citation
 from understudy.federated.agreement import Agreement
 from understudy.federated.sent_folder import digest_of
 from understudy.federated.user import User, encoded, noised
@@ -29,10 +31,11 @@ def book(tmp_path) -> Book:
     return Book.open("mine", tmp_path)
 
 
-def send(book: Book, noise: NoiseSource | None = None):
+def send(book: Book, noise: NoiseSource | None = None, asked: Agreement | None = None):
     made = encoder()
     latents = encoded(made, records(10))
-    return noised(made, latents, CHANNEL, Agreement.of(made), noise or NoiseSource(), book)
+    asked = asked or Agreement.of(made)
+    return noised(made, latents, CHANNEL, asked, noise or NoiseSource(), book)
 
 
 def test_sending_again_spends_again(book):
@@ -73,7 +76,50 @@ def test_what_was_sent_is_noted_by_its_digest(book):
     assert run.released == (digest_of(made.statement(), made.arrays()),)
     assert run.is_local
     assert run.plan.relation == "replace-one, per record"
-    assert run.facts == {"mechanism": "gaussian", "encoder": encoder().digest}
+    assert run.facts == {
+        "mechanism": "gaussian",
+        "encoder": encoder().digest,
+        "public_labels": ["side"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "word"),
+    [
+        ({"mechanisms": ("filter",)}, "mechanism"),
+        ({"epsilon": 0.5}, "epsilon"),
+        ({"delta": 1e-9}, "delta"),
+        ({"labels": ()}, "label"),
+        ({"labels": (Attribute("row", ("a", "b")), Attribute("side", ("no", "yes")))}, "classes"),
+        ({"most_records": 9}, "10 records"),
+        ({"shape": (4,)}, "shape"),
+        ({"radius": 1.0}, "radius"),
+        ({"content": "images", "shape": (1, 9, 9)}, "shape"),
+        ({"encoder": Citation("f" * 64, encoder().provenance)}, "another encoder"),
+    ],
+)
+def test_terms_that_are_refused_cost_nothing(book, asked, word):
+    """A server that asks for what nobody agrees to must not empty anybody's book."""
+    with refused(word):
+        send(book, asked=replace(Agreement.of(encoder()), **asked))
+    assert book.runs() == (), "a price was paid for nothing"
+    send(book, asked=Agreement.of(encoder(), "images"))
+    assert len(book.runs()) == 1
+
+
+def test_records_of_another_kind_cost_nothing(book):
+    made, soft = encoder(), np.full((10, 2), 0.5, np.float32)
+    latents = encoded(made, records(10))
+    wrong = [
+        replace(latents, attributes={**latents.attributes, "row": soft}),
+        replace(latents, features=latents.features[:, :2]),
+        latents.select([]),
+        records(10),
+    ]
+    for mine in wrong:
+        with refused():
+            noised(made, mine, CHANNEL, Agreement.of(made), NoiseSource(), book)
+    assert book.runs() == ()
 
 
 def test_a_use_that_failed_stays_in_the_book(book):
@@ -108,6 +154,18 @@ def test_filtered_records_have_no_finite_price(book):
     assert run.released == (digest_of(made.statement(), made.arrays()),)
     assert run.is_empirical
     assert "filter" in str(run.facts)
+
+
+def test_a_filtered_send_leaves_no_finite_local_total(book):
+    """The same records left with noise and without any: no bound holds for both together."""
+    send(book)
+    assert book.total(DELTA).local_released.epsilon == pytest.approx(1.5, rel=1e-6)
+    replace(user(), book=book).contribute(encoder(), Agreement.of(encoder()))
+    totals = book.total(DELTA)
+    assert math.isinf(totals.local_released.epsilon), "a finite total of records sent unbounded"
+    assert math.isinf(totals.local_all_runs.epsilon)
+    assert totals.local[0][1].epsilon == pytest.approx(1.5, rel=1e-6)
+    assert "each: epsilon infinite at" in totals.sentences()[-1]
 
 
 def test_local_and_central_runs_stay_apart(book):

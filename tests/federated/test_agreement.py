@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -13,8 +14,9 @@ from understudy.data.schema import Attribute, Schema
 from understudy.encoders.citation import Citation
 from understudy.encoders.provenance import Provenance
 from understudy.federated.agreement import Agreement
-from understudy.federated.contribution import Contribution, read_statement
+from understudy.federated.contribution import Contribution, read_statement, statement_of
 from understudy.privacy.local_channel import LocalChannel
+from understudy.privacy.noise import NoiseSource
 
 REVEALED = Provenance("scans of a clinic", "revealed", math.inf)
 
@@ -111,6 +113,30 @@ def test_a_promise_weaker_than_agreed_is_refused(agreement, sent, channel, word)
         strict.check(replace(sent, channel=channel).statement(), sent.arrays())
     good = replace(sent, channel=LocalChannel(2.0, 1.0, 1e-5, {"row": 1.0}))
     assert strict.check(good.statement(), good.arrays()).mechanism == "gaussian"
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.01, 1.0, 1e4])
+def test_sound_noise_is_never_refused(agreement, sent, epsilon):
+    """At epsilon 0.01 most records lie beyond 100 radii; they were paid for."""
+    channel = LocalChannel(2.0, epsilon, 1e-5, {"row": 1.0})
+    far = channel.release(sent.records, NoiseSource())
+    one = replace(sent, records=far, channel=channel)
+    assert len(agreement.check(one.statement(), one.arrays()).records) == 60
+    norms = np.linalg.norm(far.features, axis=1)
+    if epsilon <= 0.01:
+        assert (norms > 200).any()
+    garbage = far.features * np.float32(20 * channel.deviation / norms.max() + 20)
+    with refused("farther out"):
+        agreement.check(one.statement(), {**one.arrays(), "features": garbage})
+
+
+def test_noise_that_no_number_holds_is_refused_by_its_terms(agreement):
+    schema = Schema(())
+    for radius, sound in ((2.0, True), (1e29, False)):
+        channel = LocalChannel(radius, 0.1, 1e-5)
+        said = statement_of(agreement.encoder, "latents", 1, schema, channel)
+        with nullcontext() if sound else refused("too large"):
+            replace(agreement, radius=radius).check_terms(said, (3,))
 
 
 def test_a_mechanism_that_was_not_agreed_on_is_refused(agreement, sent):

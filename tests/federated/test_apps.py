@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -314,5 +315,6 @@ def test_the_apps_of_real_devices_go_by_their_settings(tmp_path):
     table = json.loads((tmp_path / "local" / "collection.json").read_text())
     assert (table["users"], table["kind"], table["epsilon"]) == (1, "local", 1.0)
     totals = Book.open("digits").total(1e-6)
-    assert totals.local_released.epsilon == pytest.approx(1.0, rel=1e-6)
+    assert totals.local[0][1].epsilon == pytest.approx(1.0, rel=1e-6)
+    assert math.isinf(totals.local_released.epsilon)
     assert [run.is_empirical for run in totals.runs] == [True, False]

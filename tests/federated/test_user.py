@@ -4,13 +4,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from tests.data.samples import refused
 from tests.federated.scene import QUICK, encoder, records, user
 from understudy.data.records import Records
 from understudy.data.schema import Schema
 from understudy.federated.agreement import Agreement
-from understudy.federated.user import User, encoded, filtered, noised
+from understudy.federated.user import (
+    User,
+    encoded,
+    encoded_for_noise,
+    filtered,
+    noised,
+    own_records,
+)
 from understudy.filters.choice import Choice
 from understudy.filters.distortion import Distortion
 from understudy.filters.filter import fit_filter
@@ -98,3 +106,40 @@ def test_a_user_trains_and_keeps_to_the_agreement():
         same = records()
         same = replace(same, attributes={**same.attributes, "row": same.attributes["tone"]})
         User(same, Choice(("tone",), ("row",))).contribute(made, agreement)
+
+
+@pytest.mark.parametrize("odd", [5.0, np.nan, np.inf, 1e38], ids=str)
+def test_no_value_of_a_record_stops_a_local_channel(odd):
+    """Whether a device answers would tell two sets of records apart that differ in one."""
+    made = encoder()
+    rows = np.full((5, made.latent), 0.1, np.float32)
+    usual = Records(rows, {}, Schema(()))
+    other = replace(usual, features=np.vstack([rows[:4], np.full((1, made.latent), odd)]))
+    channel, agreement = LocalChannel(made.radius, 1.0, 1e-5), Agreement.of(made)
+    for mine in (usual, other):
+        local = User(mine, None, channel=channel, book=Book.open("mine"))
+        assert len(local.contribute(made, agreement).records) == 5, "it declined"
+    with refused("latents"):
+        User(other, Choice(("tone",), ())).contribute(made, agreement)
+    clipped = encoded_for_noise(made, other).features
+    assert np.linalg.norm(clipped, axis=1).max() <= made.radius * (1 + 1e-6)
+    assert np.array_equal(clipped[:4], encoded(made, usual).features[:4])
+    with refused("latents must be floats"):
+        encoded_for_noise(made, replace(usual, features=rows[:, :2]))
+
+
+def test_neither_classes_nor_their_counts_stop_a_local_channel(tmp_path):
+    """Of four records, one, none or all have a label's second class: each set is sent."""
+    made = encoder()
+    channel = LocalChannel(made.radius, 1.0, 1e-5, {"row": 1.0})
+    for name, codes in {"one": "nnny", "none": "nnnn", "all": "yyyy"}.items():
+        lines = ["file_name,row"]
+        (tmp_path / name).mkdir()
+        for i, code in enumerate(codes):
+            Image.new("L", (8, 8), i).save(tmp_path / name / f"{i}.png")
+            lines.append(f"{i}.png,{'yes' if code == 'y' else 'no'}")
+        (tmp_path / name / "metadata.csv").write_text("\n".join(lines) + "\n")
+        mine = own_records(made, str(tmp_path / name))
+        local = User(mine, None, channel=channel, book=Book.open("mine"))
+        sent = local.contribute(made, Agreement.of(made)).records
+        assert (len(sent), sent.schema.attribute("row").classes) == (4, ("no", "yes"))

@@ -67,6 +67,7 @@ def load(
     size: int | None = None,
     channels: int | None = None,
     classes: Sequence[str] | None = None,
+    declared: Schema | None = None,
     progress: Progress | None = None,
 ) -> Dataset:
     """Read a dataset.
@@ -79,9 +80,11 @@ def load(
     size, channels: crop and resize every image to size x size; 1 for grey, 3 for colour.
     classes: the label's class names, declared by the owner. Then a class that does not
         occur is kept, one that is not declared is refused, and nothing depends on counts.
+    declared: the same for several attributes, as an encoder's file has them; a column with
+        other classes keeps its own.
     """
     reading = Reading(size, channels) if progress is None else Reading(size, channels, progress)
-    roles = Roles(label, unit, None if classes is None else tuple(classes))
+    roles = Roles(label, unit, None if classes is None else tuple(classes), declared)
     text = str(source)
     if isinstance(source, str) and source in catalog():
         found = load_catalog(source, reading, roles)

@@ -121,6 +121,14 @@ class Encoder:
             )
         return codes
 
+    def clip_latents(self, latents: Any) -> torch.Tensor:
+        """Latents that were made before, as float32 [N, latent], each clipped as in `encode`.
+
+        Guarantee: no value decides whether they are taken, only type and width; a row depends
+        on that row alone, and one that is not finite becomes zero.
+        """
+        return clip_to_ball(_rows_of_width(latents, self.latent), self.radius)
+
     def with_provenance(self, provenance: Provenance) -> Encoder:
         return replace(self, provenance=provenance)
 
@@ -182,13 +190,17 @@ def unit_interval(values: torch.Tensor) -> torch.Tensor:
     return torch.nan_to_num(values).clamp(0.0, 1.0)
 
 
-def _latent_rows(latents: Any, size: int) -> torch.Tensor:
+def _rows_of_width(latents: Any, size: int) -> torch.Tensor:
     codes = torch.as_tensor(latents)
     if codes.ndim != 2 or codes.shape[1] != size or not torch.is_floating_point(codes):
         raise UserError(
             f"latents must be floats [N, {size}], not {codes.dtype} {list(codes.shape)}."
         )
-    codes = codes.detach().float()
+    return codes.detach().float()
+
+
+def _latent_rows(latents: Any, size: int) -> torch.Tensor:
+    codes = _rows_of_width(latents, size)
     if not bool(torch.isfinite(codes).all()):
         raise UserError("latents hold a value that is not a finite number.")
     return codes

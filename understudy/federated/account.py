@@ -23,10 +23,15 @@ def reserve(book: Book, channel: LocalChannel, encoder: Citation) -> str:
 
     Guarantee: on the disk when this returns, so that a total never misses a use whose noise was
     drawn after it. Every use is an entry of its own, since its noise is: sending the same
-    records again spends again.
+    records again spends again. Labels declared public are in no price; the entry names them.
     """
     plan = channel.plan()
-    book.enter(plan.ident, plan, facts={"mechanism": GAUSSIAN, "encoder": encoder.digest})
+    facts = {
+        "mechanism": GAUSSIAN,
+        "encoder": encoder.digest,
+        "public_labels": sorted(channel.public_labels),
+    }
+    book.enter(plan.ident, plan, facts=facts)
     return plan.ident
 
 

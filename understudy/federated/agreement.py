@@ -35,6 +35,7 @@ from understudy.release.leaks import machine_paths, private_columns
 MOST_RECORDS = 1_000_000
 _FARTHEST = 100.0
 """Latents farther out than so many radii are garbage: no filter of a sane budget makes them."""
+_MOST_DEVIATIONS, _ROUNDING, _LARGEST = 10.0, 1e-5, 1e30
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,18 @@ class Agreement:
         names = [a.name for a in self.labels]
         raise UserError(f"label {name!r} is not among those agreed on; {did_you_mean(name, names)}")
 
+    def check_terms(self, statement: Mapping[str, Any], shape: tuple[int, ...]) -> None:
+        """Refuse a contribution by what is public of it, before its noise is drawn or paid for.
+
+        shape: of one record's features as they would be sent.
+        Guarantee: what passes here and comes from the mechanism that it states passes `check`.
+        """
+        self._check_terms(read_statement(statement))
+        if shape != self.shape:
+            raise UserError(
+                f"its {self.content} have shape {list(shape)}; {list(self.shape)} was agreed on."
+            )
+
     def check(self, statement: Mapping[str, Any], arrays: Mapping[str, Array]) -> Contribution:
         """The contribution that these make, if all of it was agreed on; else a reason.
 
@@ -114,7 +127,7 @@ class Agreement:
         missing = sorted(expected - set(arrays))
         if missing:
             raise UserError(f"it lacks {missing[0]!r}, which it lists.")
-        self._check_features(arrays[FEATURES], said.count)
+        self._check_features(arrays[FEATURES], said)
         columns = {}
         for name in said.labels:
             column = arrays[LABEL_PREFIX + name]
@@ -155,8 +168,23 @@ class Agreement:
                 f"it promises epsilon {promised.epsilon:g} at delta {promised.delta:g}; at most "
                 f"{self.epsilon:g} at {self.delta:g} was agreed on."
             )
+        if self._farthest(channel) > _LARGEST:
+            raise UserError(f"noise for epsilon {channel.epsilon:g} is too large for float32.")
 
-    def _check_features(self, features: Array, count: int) -> None:
+    def _farthest(self, channel: LocalChannel | None) -> float:
+        """How far out latents may lie, by what was declared of them alone.
+
+        A filter's: `_FARTHEST` radii. With Gaussian noise on d coordinates: a record's noise
+        exceeds sqrt(d) + 10 deviations with probability under exp(-50), so nobody's sound
+        contribution is ever refused.
+        """
+        if channel is None:
+            return _FARTHEST * self.radius
+        width = math.sqrt(self.shape[0]) + _MOST_DEVIATIONS
+        return self.radius * (1 + _ROUNDING) + channel.deviation * width
+
+    def _check_features(self, features: Array, said: Statement) -> None:
+        count = said.count
         wanted = np.dtype(np.float32 if self.content == LATENTS else np.uint8)
         if features.dtype != wanted or features.shape != (count, *self.shape):
             raise UserError(
@@ -165,9 +193,10 @@ class Agreement:
             )
         if self.content == LATENTS:
             norms = np.linalg.norm(features.astype(np.float64), axis=1)
-            if not (norms <= _FARTHEST * self.radius).all():
+            if not (norms <= self._farthest(said.channel)).all():
                 raise UserError(
-                    "its latents are not all finite, or lie farther out than any filter takes them."
+                    "its latents are not all finite, or lie farther out than its mechanism can "
+                    "take them."
                 )
 
     def to_json(self) -> dict[str, Any]:

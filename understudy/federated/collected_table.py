@@ -17,6 +17,7 @@ from understudy.errors import UserError
 from understudy.federated.contribution import IMAGES
 from understudy.federated.merging import NOT_SENT, Merged
 from understudy.release.files import new_file
+from understudy.release.parquet_layout import hidden_bytes
 from understudy.release.png import encode_png, png_problem
 
 TABLE = "data/train-00000-of-00001.parquet"
@@ -45,14 +46,17 @@ def write_table(path: Path, merged: Merged) -> None:
 def table_problems(path: Path, records: Mapping[str, Any]) -> list[str]:
     """How the table differs from what a collection's claim says of its records.
 
-    Every value is looked at: nothing hides in an image's metadata, a file name or a code that
-    no class has.
+    Every value is looked at: nothing hides in an image's metadata, a file name, a code that no
+    class has or between the columns. What a column's pages or the list of columns hold and
+    readers skip is not seen.
     """
     content, shape = records["content"], tuple(records["shape"])
     labels = [Attribute(a["name"], tuple(a["classes"])) for a in records["labels"]]
     with pq.ParquetFile(path) as table:
         if not table.schema_arrow.equals(_arrow_schema(content, labels), check_metadata=True):
             return ["the table has other columns than the claim lists."]
+        if hidden_bytes(path, table):
+            return ["the table holds bytes that belong to no column."]
         rows = table.metadata.num_rows
         sent = dict.fromkeys((a.name for a in labels), 0)
         for batch in table.iter_batches(batch_size=_ROWS):

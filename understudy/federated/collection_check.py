@@ -11,7 +11,12 @@ from understudy.encoders.file import read_encoder
 from understudy.errors import UserError
 from understudy.federated.collected_table import TABLE, table_problems
 from understudy.federated.collection_card import card_problems
-from understudy.federated.collection_claim import CLAIM, claim_problems, encoder_problems
+from understudy.federated.collection_claim import (
+    CLAIM,
+    claim_problems,
+    encoder_problems,
+    form_problems,
+)
 from understudy.release import layout
 from understudy.release.authenticity import check_digest, vouch
 from understudy.release.doubt import UNREADABLE, reason
@@ -90,8 +95,9 @@ def _contents(
     not opened."""
     problems: list[str] = []
     try:
-        claim = parse_object(_read(folder, CLAIM) or b"", CLAIM)
-        problems += claim_problems(claim)
+        said = _read(folder, CLAIM) or b""
+        claim = parse_object(said, CLAIM)
+        problems += claim_problems(claim) + form_problems(said, claim)
         if encoder is not None:
             problems += encoder_problems(claim, encoder)
         problems += card_problems(_read(folder, CARD) or b"", claim)

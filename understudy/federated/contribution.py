@@ -89,17 +89,23 @@ class Contribution:
 
     def statement(self) -> dict[str, Any]:
         """What is said of it, beside the arrays; see `read_statement`."""
-        return {
-            "format": FORMAT,
-            "encoder": self.encoder.to_json(),
-            "content": self.content,
-            "count": len(self.records),
-            "labels": [
-                {"name": a.name, "classes": list(a.classes)} for a in self.records.schema.attributes
-            ],
-            "mechanism": self.mechanism,
-            "promise": promise_to_json(self.channel),
-        }
+        schema, count = self.records.schema, len(self.records)
+        return statement_of(self.encoder, self.content, count, schema, self.channel)
+
+
+def statement_of(
+    encoder: Citation, content: str, count: int, schema: Schema, channel: LocalChannel | None
+) -> dict[str, Any]:
+    """What a contribution says: it can be told, and refused, before there is one."""
+    return {
+        "format": FORMAT,
+        "encoder": encoder.to_json(),
+        "content": content,
+        "count": count,
+        "labels": [{"name": a.name, "classes": list(a.classes)} for a in schema.attributes],
+        "mechanism": FILTER if channel is None else GAUSSIAN,
+        "promise": promise_to_json(channel),
+    }
 
 
 def read_statement(data: Mapping[str, Any]) -> Statement:
@@ -127,10 +133,10 @@ def promise_to_json(channel: LocalChannel | None) -> dict[str, Any] | None:
     if channel is None:
         return None
     return {
-        "radius": channel.radius,
-        "epsilon": channel.epsilon,
-        "delta": channel.delta,
-        "label_epsilons": dict(channel.label_epsilons),
+        "radius": float(channel.radius),
+        "epsilon": float(channel.epsilon),
+        "delta": float(channel.delta),
+        "label_epsilons": {name: float(e) for name, e in channel.label_epsilons.items()},
         "public_labels": list(channel.public_labels),
     }
 

@@ -17,13 +17,15 @@ from understudy.federated.contribution import (
 )
 from understudy.privacy.local_channel import LocalChannel
 from understudy.privacy.plan import LOCAL_RELATION, json_number
+from understudy.release.strict_json import canonical_bytes
 
 
 @dataclass(frozen=True)
 class Term:
     """Users who sent under one mechanism with one promise.
 
-    most_records: of any one of them.
+    most_records: of any one of them; a user's price follows from it, so what is read back must
+        be possible with so many users and records.
     channel: None for filters.
     """
 
@@ -35,6 +37,11 @@ class Term:
     @property
     def mechanism(self) -> str:
         return FILTER if self.channel is None else GAUSSIAN
+
+    @property
+    def order(self) -> str:
+        """What terms are grouped and sorted by: mechanism and promise."""
+        return repr((self.mechanism, promise_to_json(self.channel)))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -49,8 +56,12 @@ class Term:
     def from_json(data: Mapping[str, Any]) -> Term:
         channel = promise_from_json(data["mechanism"], data["promise"])
         found = Term(int(data["users"]), int(data["records"]), int(data["most_records"]), channel)
-        if found.to_json() != dict(data) or not 0 < found.users <= found.records:
+        if canonical_bytes(found.to_json()) != canonical_bytes(dict(data)) or found.users < 1:
             raise ValueError("a term is not in its own form")
+        # Everybody sent at least one record, and somebody at least an even share of them.
+        least = -(-found.records // found.users)
+        if not 1 <= least <= found.most_records <= found.records - found.users + 1:
+            raise ValueError("no users can have sent the records that a term counts")
         return found
 
 
@@ -59,7 +70,7 @@ def terms_of(contributions: Iterable[Contribution]) -> tuple[Term, ...]:
     found: dict[str, Term] = {}
     for contribution in contributions:
         count, channel = len(contribution.records), contribution.channel
-        key = repr(Term(0, 0, 0, channel).to_json())
+        key = Term(0, 0, 0, channel).order
         before = found.get(key, Term(0, 0, 0, channel))
         most = max(before.most_records, count)
         found[key] = Term(before.users + 1, before.records + count, most, channel)

@@ -15,7 +15,7 @@ from understudy.encoders.encoder import Encoder
 from understudy.errors import UserError, did_you_mean
 from understudy.federated.account import note_filtered, note_sent, reserve
 from understudy.federated.agreement import Agreement
-from understudy.federated.contribution import IMAGES, Contribution
+from understudy.federated.contribution import IMAGES, Contribution, statement_of
 from understudy.federated.copies import refuse_copies
 from understudy.filters.choice import Choice
 from understudy.filters.distortion import Distortion
@@ -32,30 +32,54 @@ _LARGEST_SHARE_AT_ONCE = 4096
 def own_records(
     encoder: Encoder, source: str, part: str | None = None, progress: Progress | None = None
 ) -> Records:
-    """A user's records, read in the size that the encoder takes.
+    """A user's records, read in the size that the encoder takes, with the classes it declares.
+
+    So neither which classes occur nor how often decides what can be sent. A file that is no
+    image, an empty cell and a class that the encoder does not know are no records: they stop it.
 
     part: of a source that is divided; `train`, or all there is, unless given.
     """
     square = len(encoder.shape) == 3 and encoder.shape[1] == encoder.shape[2]
     channels = encoder.shape[0] if square else None
     size = encoder.shape[1] if square else None
-    found = load(source, size=size, channels=channels, progress=progress)
+    found = load(source, size=size, channels=channels, declared=encoder.schema, progress=progress)
     return found.part(part or ("train" if "train" in found.parts else "all"))
 
 
 def encoded(encoder: Encoder, records: Records) -> Records:
     """The same records as latents, with all their attributes. They stay with the user.
 
-    Latents that were made before are taken as they are, if this encoder can have made them.
+    Latents that were made before are taken as they are, if this encoder can have made them: for
+    filters. What a local channel sends must not depend on that, see `encoded_for_noise`.
     """
-    if records.features.ndim == 2 and records.shape != encoder.shape:
+    if _are_latents(encoder, records):
         latents = encoder.check_latents(np.array(records.features, np.float32)).numpy()
-    else:
-        some = range(0, len(records), _LARGEST_SHARE_AT_ONCE)
-        parts = [
-            encoder.encode(np.array(records.features[i : i + _LARGEST_SHARE_AT_ONCE])) for i in some
-        ]
-        latents = np.concatenate([p.numpy() for p in parts]) if parts else np.empty((0, 0))
+        return Records(latents, records.attributes, records.schema)
+    return _encoded_afresh(encoder, records)
+
+
+def encoded_for_noise(encoder: Encoder, records: Records) -> Records:
+    """The same as latents for a local channel, which no value of a record can stop.
+
+    Guarantee: whether this refuses depends on type and shape alone, which are the same for all
+    records. Latents that were made before are clipped one by one, as `Encoder.encode` clips.
+    """
+    if _are_latents(encoder, records):
+        latents = encoder.clip_latents(np.array(records.features, np.float32)).numpy()
+        return Records(latents, records.attributes, records.schema)
+    return _encoded_afresh(encoder, records)
+
+
+def _are_latents(encoder: Encoder, records: Records) -> bool:
+    return records.features.ndim == 2 and records.shape != encoder.shape
+
+
+def _encoded_afresh(encoder: Encoder, records: Records) -> Records:
+    some = range(0, len(records), _LARGEST_SHARE_AT_ONCE)
+    parts = [
+        encoder.encode(np.array(records.features[i : i + _LARGEST_SHARE_AT_ONCE])) for i in some
+    ]
+    latents = np.concatenate([p.numpy() for p in parts]) if parts else np.empty((0, 0))
     return Records(latents, records.attributes, records.schema)
 
 
@@ -83,15 +107,17 @@ class User:
         self, encoder: Encoder, agreement: Agreement, progress: Progress | None = None
     ) -> Contribution:
         """Train on one's own records, and give what may leave: see `filtered` and `noised`."""
-        latents, noise = encoded(encoder, self.records), NoiseSource()
+        noise = NoiseSource()
         if self.channel is not None:
             if self.book is None:
                 raise UserError(
                     "a user with a local channel needs an account book: what is sent adds up."
                 )
+            latents = encoded_for_noise(encoder, self.records)
             return noised(encoder, latents, self.channel, agreement, noise, self.book)
         if self.choice is None:
             raise UserError("a user without a local channel needs a choice of what to hide.")
+        latents = encoded(encoder, self.records)
         mine = fit_filter(
             latents,
             self.choice,
@@ -157,18 +183,38 @@ def noised(
     Guarantee, per record under replace-one: `channel.claim()`; a user's records compose as
     `channel.claim(records)` says. Decoding comes after the noise and costs nothing. It holds for
     one contribution: another one of the same records adds its own price. The price is in the
-    book before noise is drawn, and the contribution is noted there before it can leave. Nothing
-    but the noised records decides whether it does: there is no gate.
+    book before noise is drawn, but not before all that is public was agreed on; the contribution
+    is noted there before it can leave. Nothing but the noised records and what counts as public
+    decides whether it does: there is no gate. Public are how many records there are, the type
+    and shape of their features, and the names of labels and classes; replacing a record, by any
+    that `Records` can hold, changes none of them.
     """
     if channel.radius != encoder.radius:
         raise UserError(
             f"the channel's radius {channel.radius:g} is not the encoder's {encoder.radius:g}."
         )
+    if latents.shape != (encoder.latent,):
+        raise UserError(
+            f"latents have shape {list(latents.shape)}; the encoder's have {[encoder.latent]}."
+        )
+    _check_public(encoder, latents, channel, agreement)
     entry = reserve(book, channel, Citation.of(encoder))
     made = channel.release(latents, noise)
     found = _contribution(encoder, made, made.schema.names, agreement, channel)
     note_sent(book, entry, found)
     return found
+
+
+def _check_public(
+    encoder: Encoder, latents: Records, channel: LocalChannel, agreement: Agreement
+) -> None:
+    """Refuse what the agreement, however hostile, would refuse later: a price paid for nothing."""
+    schema = channel.schema_of(latents)
+    shape = encoder.shape if agreement.content == IMAGES else latents.shape
+    cited, count = Citation.of(encoder), len(latents)
+    agreement.check_terms(
+        statement_of(cited, agreement.content, count, schema, channel), tuple(shape)
+    )
 
 
 def _contribution(

@@ -124,7 +124,8 @@ class Book:
 
         Guarantee: sequential composition of the events of whole plans, even of runs that
         stopped early, whatever parts they used (no discount for disjoint parts), under
-        adding or removing one unit. An empirical run makes its totals infinite.
+        adding or removing one unit. An empirical run makes its totals infinite, and the local
+        ones beside them, which are under replacing one record.
         """
         return total_of(self.runs(), delta)
 

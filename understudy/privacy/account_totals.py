@@ -11,6 +11,8 @@ from understudy.privacy.accountants import Cost, local_price, price
 from understudy.privacy.events import Event, LocalEvent
 from understudy.privacy.plan import RELATION, Plan
 
+_UNBOUNDED = Cost(math.inf, "none: an empirical run is among them")
+
 
 @dataclass(frozen=True)
 class BookRun:
@@ -38,7 +40,8 @@ class Totals:
     """What a dataset's runs cost together at `delta`: the released ones, and all of them.
 
     Local runs are priced apart, one by one in `local` and together in the other two, for a
-    record that left in each of them: a local price never composes with another relation's.
+    record that left in each of them: a local price never composes with another relation's. An
+    empirical run, such as filtered records that were sent, makes these infinite like the others.
     """
 
     delta: float
@@ -85,14 +88,14 @@ def total_of(runs: tuple[BookRun, ...], delta: float) -> Totals:
         all_runs=_compose(central, delta),
         runs=runs,
         local=tuple((r, _compose_local([r], delta)) for r in local),
-        local_released=_compose_local([run for run in local if run.released], delta),
-        local_all_runs=_compose_local(local, delta),
+        local_released=_local_total([run for run in runs if run.released], delta),
+        local_all_runs=_local_total(runs, delta),
     )
 
 
 def _compose(runs: Sequence[BookRun], delta: float) -> Cost:
     if any(run.is_empirical for run in runs):
-        return Cost(math.inf, "none: an empirical run is among them")
+        return _UNBOUNDED
     events: list[Event] = [event for run in runs for event in run.plan.events()]
     return price(events, delta)
 
@@ -100,6 +103,13 @@ def _compose(runs: Sequence[BookRun], delta: float) -> Cost:
 def _compose_local(runs: Sequence[BookRun], delta: float) -> Cost:
     """Of one record that left in every one of these runs: sending twice spends twice."""
     return local_price([event for run in runs for event in run.plan.events()], delta)
+
+
+def _local_total(runs: Sequence[BookRun], delta: float) -> Cost:
+    """Of the local ones among these; an empirical run tells of the same records without bound."""
+    if any(run.is_empirical for run in runs):
+        return _UNBOUNDED
+    return _compose_local([run for run in runs if run.is_local], delta)
 
 
 def _in_words(cost: Cost) -> str:

@@ -88,20 +88,35 @@ class LocalChannel:
 
         Sending a record twice costs twice: count it in `records_per_user`.
         """
-        if records.is_images:
-            raise UserError("a local channel sends latents; encode the images first.")
+        schema = self.schema_of(records)
         clipped = self.noise_level.clipped(records).double()
         drawn = noise.normal(clipped.shape, dtype=torch.float64)
         features = (clipped + self.deviation * drawn).float().numpy()
         columns: dict[str, Array] = {
             name: randomised_response(
-                _codes(records, name), len(records.schema.attribute(name).classes), epsilon, noise
+                records.attributes[name],
+                len(records.schema.attribute(name).classes),
+                epsilon,
+                noise,
             )
             for name, epsilon in self.label_epsilons.items()
         }
-        columns |= {name: _codes(records, name) for name in self.public_labels}
-        kept = tuple(a for a in records.schema.attributes if a.name in columns)
-        return Records(features, {a.name: columns[a.name] for a in kept}, Schema(kept))
+        columns |= {name: records.attributes[name] for name in self.public_labels}
+        return Records(features, {name: columns[name] for name in schema.names}, schema)
+
+    def schema_of(self, records: Records) -> Schema:
+        """The labels that leave of these records; refuses what cannot be sent.
+
+        Guarantee: looks at types, shapes and names, at no value of any record.
+        """
+        if records.is_images:
+            raise UserError("a local channel sends latents; encode the images first.")
+        sent = (*self.label_epsilons, *self.public_labels)
+        for name in sent:
+            records.schema.attribute(name)  # names the nearest one if there is none
+            if records.attributes[name].ndim != 1:
+                raise UserError(f"label {name!r} holds probabilities; a local channel sends codes.")
+        return Schema(tuple(a for a in records.schema.attributes if a.name in sent))
 
     def plan(self) -> Plan:
         """A new plan of one use of this channel, for the account book of whoever sends.
@@ -158,11 +173,3 @@ def randomised_response(
     lies = noise.bernoulli(len(codes), min(uniform_share, 1.0)).numpy()
     other = noise.integers(len(codes), classes).numpy()
     return np.where(lies, other, np.asarray(codes, np.int64))
-
-
-def _codes(records: Records, name: str) -> Array:
-    records.schema.attribute(name)  # names the nearest one if there is none
-    column = records.attributes[name]
-    if column.ndim != 1:
-        raise UserError(f"label {name!r} holds probabilities; a local channel sends codes.")
-    return column

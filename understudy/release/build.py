@@ -19,7 +19,16 @@ from understudy.release.claim import Claim, LedgerMark, RecordsSummary, Spending
 from understudy.release.facts import RunFacts
 
 _NO_BOUND = "none: the plan states no bound"
-_VERSIONED = ("understudy", "torch", "numpy", "dp-accounting", "opacus", "pyarrow", "pillow")
+VERSIONED = (
+    "python",
+    "understudy",
+    "torch",
+    "numpy",
+    "dp-accounting",
+    "opacus",
+    "pyarrow",
+    "pillow",
+)
 
 
 @dataclass(frozen=True)
@@ -150,7 +159,7 @@ def summarise(records: Records) -> RecordsSummary:
 def current_versions() -> dict[str, str]:
     """Versions of what computes, fits and writes a release here; absent packages are left out."""
     found = {"python": platform.python_version()}
-    for name in _VERSIONED:
+    for name in VERSIONED[1:]:
         with suppress(PackageNotFoundError):
             found[name] = version(name)
     return found

@@ -16,6 +16,7 @@ from understudy.data.schema import Attribute, Schema
 from understudy.errors import UserError
 from understudy.release.claim import RecordsSummary
 from understudy.release.files import new_file
+from understudy.release.parquet_layout import hidden_bytes
 from understudy.release.png import decode_png, encode_png, png_problem
 
 IMAGE = "image"
@@ -127,6 +128,8 @@ def table_problems(folder: Path, shards: list[str], summary: RecordsSummary) -> 
         try:
             with pq.ParquetFile(folder / name) as shard:
                 rows += shard.metadata.num_rows
+                if hidden_bytes(folder / name, shard):
+                    problems.append(f"{name} holds bytes that belong to no column.")
                 problems += [f"{name}: {p}" for p in _shard_problems(shard, summary)]
         except UserError as error:
             problems.append(f"{name}: {error}")

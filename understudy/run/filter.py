@@ -19,7 +19,13 @@ from understudy.federated.contribution import FILTER, GAUSSIAN, LATENTS, MECHANI
 from understudy.federated.merging import Gathering, Merged
 from understudy.federated.sent_folder import read_contribution, write_contribution
 from understudy.federated.terms import CollectedClaim
-from understudy.federated.user import encoded, filtered, noised, own_records
+from understudy.federated.user import (
+    encoded,
+    encoded_for_noise,
+    filtered,
+    noised,
+    own_records,
+)
 from understudy.filters.choice import Choice
 from understudy.filters.distortion import Distortion
 from understudy.filters.filter import Filter, fit_filter
@@ -206,7 +212,8 @@ def apply_for_collector(
         made = filtered(encoder, latents, mine, agreement, noise, sending.labels, book, progress)
     else:
         channel = _channel(sending, encoder.radius)
-        latents = encoded(encoder, own_records(encoder, source.data, source.part, progress))
+        records = own_records(encoder, source.data, source.part, progress)
+        latents = encoded_for_noise(encoder, records)
         made = noised(encoder, latents, channel, agreement, noise, book)
     claim = None if made.channel is None else made.channel.claim(len(made.records))
     return Sent(out, write_contribution(out, made), made, claim)

@@ -24,11 +24,21 @@ class Roles:
 
     classes: the class names of the label, declared by the owner, in this order. Then
         loading does not depend on which classes occur, or how often.
+    declared: attributes as something public has them, an encoder's file. A column of that name
+        gets those classes, in that order, whichever of them occur and however often.
     """
 
     label: str | None = None
     unit: str | None = None
     classes: tuple[str, ...] | None = None
+    declared: Schema | None = None
+
+    def classes_of(self, name: str, column: Column) -> tuple[str, ...]:
+        found = column.classes or _classes_found(column)
+        for attribute in self.declared.attributes if self.declared else ():
+            if attribute.name == name and set(found) <= set(attribute.classes):
+                return attribute.classes
+        return found
 
 
 def assemble(raw: Mapping[str, RawPart], roles: Roles, source: str) -> dict[str, Records]:
@@ -42,7 +52,7 @@ def assemble(raw: Mapping[str, RawPart], roles: Roles, source: str) -> dict[str,
     for name, column in columns.items():
         reason = _why_not_an_attribute(column, names)
         if reason is None:
-            attributes[name] = Attribute(name, column.classes or _classes_found(column))
+            attributes[name] = Attribute(name, roles.classes_of(name, column))
         else:
             left_out[name] = reason
     label = _choose_label(attributes, left_out, roles, source)
@@ -50,7 +60,7 @@ def assemble(raw: Mapping[str, RawPart], roles: Roles, source: str) -> dict[str,
         raise UserError(f"classes were declared without a label; name the label of {source} too.")
     if label is not None and roles.classes is not None:
         attributes[label] = Attribute(label, roles.classes)
-    elif label is not None and columns[label].classes is None:
+    elif label is not None and columns[label].classes is None and roles.declared is None:
         _refuse_single_image_class(label, columns[label])
     schema = Schema(tuple(attributes.values()), label=label)
     return {part: _records(raw[part], schema, units.get(part)) for part in raw}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 import torch
@@ -28,6 +29,23 @@ def test_the_multiplier_is_the_least_that_is_private(epsilon: float, delta: floa
     exact = [local_price([LocalGaussian(s)], delta).epsilon for s in (sigma, 0.999 * sigma)]
     assert exact[0] == pytest.approx(epsilon, rel=1e-6)
     assert exact[1] > epsilon
+
+
+def delta_in_many_digits(sigma: float, epsilon: float) -> mpmath.mpf:
+    with mpmath.workdps(400):
+        near, far = 1 / (2 * mpmath.mpf(sigma)), mpmath.mpf(epsilon) * sigma
+        tails = [mpmath.erfc(x / mpmath.sqrt(2)) / 2 for x in (far - near, far + near)]
+        return tails[0] - mpmath.exp(epsilon) * tails[1]
+
+
+@pytest.mark.parametrize("epsilon", [1e-300, 1e-30, 1e-10, 1e-6, 0.01, 1.0, 1000.0])
+@pytest.mark.parametrize("delta", [1e-300, 1e-30, 1e-12, 1e-5, 0.5])
+def test_rounding_never_takes_noise_away(epsilon: float, delta: float) -> None:
+    """Two tails that floats cannot tell apart once passed for a delta of nothing."""
+    sigma = gaussian_multiplier(epsilon, delta)
+    assert delta_in_many_digits(sigma, epsilon) <= delta, "too little noise"
+    if epsilon >= 0.01 and delta >= 1e-12:
+        assert delta_in_many_digits(sigma * (1 - 1e-9), epsilon) > delta
 
 
 def test_the_classical_multiplier_is_larger_and_only_for_small_epsilon() -> None:

@@ -21,6 +21,7 @@ from understudy.errors import UserError, did_you_mean
 from understudy.federated.contribution import (
     CONTENTS,
     FEATURES,
+    GAUSSIAN,
     IMAGES,
     LABEL_PREFIX,
     LATENTS,
@@ -33,6 +34,7 @@ from understudy.privacy.local_channel import LocalChannel
 from understudy.release.leaks import machine_paths, private_columns
 
 MOST_RECORDS = 1_000_000
+USUAL_DELTA = 1e-5
 _FARTHEST = 100.0
 """Latents farther out than so many radii are garbage: no filter of a sane budget makes them."""
 _MOST_DEVIATIONS, _ROUNDING, _LARGEST = 10.0, 1e-5, 1e30
@@ -47,7 +49,7 @@ class Agreement:
     labels: which labels may come along, with their classes.
     mechanisms: how records may have been treated, of "filter" and "gaussian".
     epsilon, delta: with the Gaussian mechanism, the weakest promise that is taken, of a record's
-        latents and labels together.
+        latents and labels together; infinite and 1 take any.
     radius: of the ball that latents lie in; what the Gaussian mechanism's noise is for.
     most_records: of one user.
     """
@@ -66,6 +68,10 @@ class Agreement:
         _one_of("content", self.content, CONTENTS)
         for mechanism in self.mechanisms:
             _one_of("mechanism", mechanism, MECHANISMS)
+        if not self.epsilon > 0:
+            raise UserError(f"epsilon must be above 0, not {self.epsilon!r}.")
+        if not 0 < self.delta <= 1:
+            raise UserError(f"delta must lie between 0 and 1, not {self.delta!r}.")
 
     @staticmethod
     def of(
@@ -91,6 +97,26 @@ class Agreement:
             epsilon,
             delta,
             most_records,
+        )
+
+    @staticmethod
+    def local(
+        encoder: Encoder, content: str, epsilon: float | None, delta: float | None
+    ) -> Agreement:
+        """One that takes the Gaussian mechanism alone, and no weaker promise than this.
+
+        delta: `USUAL_DELTA` unless given. epsilon: of any size unless given.
+        """
+        if epsilon is not None and not (math.isfinite(epsilon) and epsilon > 0):
+            raise UserError(f"epsilon must be a positive number, not {epsilon!r}.")
+        if delta is not None and not 0 < delta < 1:
+            raise UserError(f"delta must lie between 0 and 1, not {delta!r}.")
+        return Agreement.of(
+            encoder,
+            content,
+            mechanisms=(GAUSSIAN,),
+            epsilon=math.inf if epsilon is None else epsilon,
+            delta=USUAL_DELTA if delta is None else delta,
         )
 
     def label(self, name: str) -> Attribute:
@@ -166,10 +192,15 @@ class Agreement:
         if promised.epsilon > self.epsilon or promised.delta > self.delta:
             raise UserError(
                 f"it promises epsilon {promised.epsilon:g} at delta {promised.delta:g}; at most "
-                f"{self.epsilon:g} at {self.delta:g} was agreed on."
+                f"{self._limits()} was agreed on."
             )
         if self._farthest(channel) > _LARGEST:
             raise UserError(f"noise for epsilon {channel.epsilon:g} is too large for float32.")
+
+    def _limits(self) -> str:
+        epsilon = [] if math.isinf(self.epsilon) else [f"epsilon {self.epsilon:g}"]
+        delta = [] if self.delta == 1 else [f"delta {self.delta:g}"]
+        return " and ".join(epsilon + delta)
 
     def _farthest(self, channel: LocalChannel | None) -> float:
         """How far out latents may lie, by what was declared of them alone.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -286,18 +285,16 @@ def collect_folders(
 ) -> Collected:
     """Merge what users sent; folders that cannot be taken are named and left out.
 
-    epsilon, delta: the weakest local promise that is taken; without them the claim states the
-        weakest that came.
+    epsilon, delta: the weakest local promise that is taken, and nothing without one; without
+        them the claim states the weakest that came.
     """
     check_means(out, title, signing_key)
     encoder = read_encoder(encoder_file)
-    agreement = Agreement.of(
-        encoder,
-        content,
-        mechanisms=_mechanisms(mechanism),
-        epsilon=math.inf if epsilon is None else epsilon,
-        delta=1.0 if delta is None else delta,
-    )
+    agreement = Agreement.of(encoder, content, mechanisms=_mechanisms(mechanism))
+    if epsilon is not None or delta is not None:
+        if mechanism == FILTER:
+            raise UserError("filters promise no epsilon: leave out --epsilon and --delta.")
+        agreement = Agreement.local(encoder, content, epsilon, delta)
     gathering = Gathering.under(agreement)
     for folder in folders:
         gathering.take(str(folder), partial(read_contribution, folder, agreement))

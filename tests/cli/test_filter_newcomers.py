@@ -52,3 +52,64 @@ def test_a_promise_that_is_none_is_refused(capsys):
         refused(capsys, [*COLLECT, "L", "--delta", word], "delta must lie between 0 and 1")
     refused(capsys, [*COLLECT, "A", "--mechanism", "filter", "--epsilon", "1"], "promise no")
     refused(capsys, [*COLLECT, "L", "--epsilon", "1"], "at most epsilon 1 and delta 1e-05")
+
+
+def rewrite(folder, change):
+    """The table of a folder, with each line (a list of cells) changed."""
+    table = [line.split(",") for line in (folder / "metadata.csv").read_text().splitlines()]
+    lines = [",".join(change(number, cells)) for number, cells in enumerate(table)]
+    (folder / "metadata.csv").write_text("\n".join(lines) + "\n")
+
+
+def test_a_folder_with_one_of_two_classes_can_be_sent(place, capsys):
+    """Of a label that the encoder declares (row), and of a hidden one that it does not (hat)."""
+    rewrite(place / "mine", lambda n, cells: [*cells, "hat" if n == 0 else "ny"[n % 2]])
+    pictures(place / "few")
+    rewrite(
+        place / "few",
+        lambda n, cells: [*cells, "hat"] if n == 0 else [*cells[:2], "no", cells[3], "y"],
+    )
+    assert (
+        run([*TRAIN, "--hide", "hat", "--keep", "row", "--set", "steps=3", "-o", "h.filter"]) == 0
+    )
+    apply = ["filter", "apply", "e.safetensors"]
+    assert run([*apply, "h.filter", "few", "-o", "F"]) == 0
+    local = ["few", "--mechanism", "gaussian", "--epsilon", "2", "--label-epsilon", "row=1"]
+    assert run([*apply, *local, "-o", "G"]) == 0
+    assert run(["filter", *COLLECT, "F", "G"]) == 0
+    rewrite(place / "few", lambda n, cells: cells if n else [*cells[:4], "hut"])
+    refused(capsys, ["apply", "e.safetensors", "h.filter", "few", "-o", "H"], "hat")
+    rewrite(place / "few", lambda n, cells: [*cells[:4], "maybe" if n == 2 else cells[4]])
+    rewrite(place / "few", lambda n, cells: cells if n else [*cells[:4], "hat"])
+    refused(capsys, ["apply", "e.safetensors", "h.filter", "few", "-o", "H"], "for: maybe;")
+
+
+SENDS_NOTHING = {
+    "misspelt": (["--label-epsilon", "rwo=1"], "'rwo'"),
+    "misspelt as public": (["--public-labels", "rwo"], "'rwo'"),
+    "undeclared": (["--label-epsilon", "hat=1"], "'hat' is not among those agreed on"),
+    "an unknown class": (["--label-epsilon", "row=1"], "'perhaps'; these are 'no', 'yes'"),
+    "no number": (["--epsilon", "inf"], "epsilon"),
+    "no delta": (["--delta", "1"], "delta"),
+}
+
+
+@pytest.mark.parametrize("kind", SENDS_NOTHING)
+def test_a_refused_send_costs_nothing(place, capsys, kind):
+    rewrite(place / "mine", lambda n, cells: [*cells, "hat" if n == 0 else "ny"[n % 2]])
+    if kind == "an unknown class":
+        rewrite(
+            place / "mine", lambda n, cells: [*cells[:2], "perhaps" if n == 1 else cells[2], "n"]
+        )
+    words, said = SENDS_NOTHING[kind]
+    refused(capsys, [*LOCAL[1:], *words, "-o", "X"], said)
+    assert not (place / "X").exists()
+    assert spent(capsys)["runs"] == 0
+    assert run([*LOCAL, "-o", "L"]) == 0
+    assert spent(capsys)["runs"] == 1
+
+
+def spent(capsys):
+    capsys.readouterr()
+    assert run(["spent", "mine", "--json"]) == 0
+    return json.loads(capsys.readouterr().out)

@@ -37,6 +37,7 @@ MOST_RECORDS = 1_000_000
 USUAL_DELTA = 1e-5
 _FARTHEST = 100.0
 """Latents farther out than so many radii are garbage: no filter of a sane budget makes them."""
+_SHOWN = 10
 _MOST_DEVIATIONS, _ROUNDING, _LARGEST = 10.0, 1e-5, 1e30
 
 
@@ -175,8 +176,7 @@ class Agreement:
         if not 1 <= said.count <= self.most_records:
             raise UserError(f"it has {said.count} records, not 1 to {self.most_records}.")
         for name in said.labels:
-            if said.classes[name] != self.label(name).classes:
-                raise UserError(f"label {name!r} has other classes than those agreed on.")
+            _check_classes(self.label(name), said.classes[name])
             _check_name(self.label(name))
         if said.channel is not None:
             self._check_channel(said, said.channel)
@@ -261,6 +261,17 @@ class Agreement:
 def _one_of(what: str, word: str, known: tuple[str, ...]) -> None:
     if word not in known:
         raise UserError(f"no {what} {word!r}; {did_you_mean(word, known)}")
+
+
+def _check_classes(agreed: Attribute, said: tuple[str, ...]) -> None:
+    if said == agreed.classes:
+        return
+    known = ", ".join(map(repr, agreed.classes[:_SHOWN]))
+    unknown = [repr(one) for one in said if one not in agreed.classes]
+    which = f": {', '.join(unknown[:_SHOWN])}" if unknown else ", or in another order"
+    raise UserError(
+        f"label {agreed.name!r} has other classes than those agreed on{which}; these are {known}."
+    )
 
 
 def _check_name(label: Attribute) -> None:

@@ -113,3 +113,32 @@ def spent(capsys):
     capsys.readouterr()
     assert run(["spent", "mine", "--json"]) == 0
     return json.loads(capsys.readouterr().out)
+
+
+def trained(capsys, *words):
+    """What is said on standard error while a filter is trained."""
+    capsys.readouterr()
+    assert run([*TRAIN, *words, "--set", "steps=3", "-o", "x.filter"]) == 0
+    return capsys.readouterr().err
+
+
+def test_a_kept_label_that_cannot_be_sent_is_named_at_once(place, capsys):
+    rewrite(place / "mine", lambda n, cells: [*cells, "hat" if n == 0 else "ny"[n % 2]])
+    said = trained(capsys, "--hide", "tone", "--keep", "row,hat")
+    assert (
+        "kept label 'hat' cannot be sent: the encoder's file declares only tone, row, side" in said
+    )
+    assert "'row' cannot" not in said
+    assert "30 records are few" in said
+
+
+def test_a_column_that_names_people_is_refused_before_training(place, capsys):
+    rewrite(place / "mine", lambda n, cells: [*cells, "patient" if n == 0 else f"p{n % 3}"])
+    words = ["train", *TRAIN[2:], "--hide", "tone", "--keep", "patient", "-o", "x.filter"]
+    refused(capsys, words, "--keep", "'patient' tells records or people apart")
+    assert "'patient'" not in trained(capsys, "--hide", "patient", "--keep", "row")
+
+
+def test_a_label_that_all_records_share_is_nothing_to_hide(place, capsys):
+    rewrite(place / "mine", lambda n, cells: cells if n == 0 else [cells[0], "no", *cells[2:]])
+    assert "nothing to hide: every record has tone=no" in trained(capsys, "--hide", "tone")

@@ -177,7 +177,7 @@ class Agreement:
             raise UserError(f"it has {said.count} records, not 1 to {self.most_records}.")
         for name in said.labels:
             _check_classes(self.label(name), said.classes[name])
-            _check_name(self.label(name))
+            check_sendable(self.label(name))
         if said.channel is not None:
             self._check_channel(said, said.channel)
 
@@ -274,10 +274,10 @@ def _check_classes(agreed: Attribute, said: tuple[str, ...]) -> None:
     )
 
 
-def _check_name(label: Attribute) -> None:
+def check_sendable(label: Attribute) -> None:
     """What no release may hold is refused here, user by user: it must not stop everybody."""
     if private_columns(Schema((label,)), None):
-        raise UserError(f"label {label.name!r} tells records or people apart.")
+        raise UserError(f"label {label.name!r} tells records or people apart: it cannot be sent.")
     for text in machine_paths([label.name, *label.classes]):
         raise UserError(f"label {label.name!r} holds a path of somebody's machine: {text!r}.")
 

@@ -12,6 +12,7 @@ from understudy.encoders.citation import Citation
 from understudy.encoders.export import export_onnx
 from understudy.encoders.file import read_encoder
 from understudy.errors import UserError, did_you_mean
+from understudy.federated.advice import cautions
 from understudy.federated.agreement import Agreement
 from understudy.federated.collection import check_means, write_collection
 from understudy.federated.contribution import FILTER, GAUSSIAN, LATENTS, MECHANISMS, Contribution
@@ -67,12 +68,17 @@ def train_own_filter(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Filter:
-    """Train a filter on the user's own records and write its file. Nothing leaves."""
+    """Train a filter on the user's own records and write its file. Nothing leaves.
+
+    What it cannot do for this choice and these records is said before the work.
+    """
     _refuse_existing_file(out)
     shown = progress or Silent()
     encoder = read_encoder(source.encoder, source.digest)
     records = own_records(encoder, source.data, source.part, shown)
     latents = encoded(encoder, records)
+    for line in cautions(encoder.schema, latents, choice):
+        shown.say(line)
     mine = fit_filter(latents, choice, distortion, encoder, config, seed=seed, progress=shown)
     save_filter(out, mine)
     return mine

@@ -142,3 +142,48 @@ def test_a_column_that_names_people_is_refused_before_training(place, capsys):
 def test_a_label_that_all_records_share_is_nothing_to_hide(place, capsys):
     rewrite(place / "mine", lambda n, cells: cells if n == 0 else [cells[0], "no", *cells[2:]])
     assert "nothing to hide: every record has tone=no" in trained(capsys, "--hide", "tone")
+
+
+def test_images_that_were_changed_to_fit_are_a_word(place, capsys):
+    assert "images are read as" not in trained(capsys, "--hide", "tone")
+    from PIL import Image
+
+    for path in (place / "mine").glob("*.png"):
+        Image.open(path).convert("RGB").resize((16, 12)).save(path)
+    (place / "x.filter").unlink()
+    said = trained(capsys, "--hide", "tone")
+    assert said.count("images are read as 8x8 grey, cut to its middle square and resized") == 1
+    assert "is 16x12 colour" in said
+
+
+@pytest.mark.usefixtures("sent")
+def test_what_was_spent_locally_comes_first(capsys):
+    capsys.readouterr()
+    assert run(["spent", "mine"]) == 0
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first.startswith("Local runs together")
+    assert any(line.startswith("Central releases: epsilon infinite") for line in others)
+    assert not any("nothing is spent" in line for line in others)
+
+
+@pytest.mark.usefixtures("sent")
+def test_what_does_not_exist_is_said_not_to(capsys):
+    words = ["nowhere", "mine", "--mechanism", "gaussian"]
+    refused(capsys, [*COLLECT, *words], "nowhere: it does not exist; mine: it is no folder")
+    refused(capsys, [*COLLECT, "L", "--sign", "key"], "the key file key does not exist", "keygen")
+    assert run(["keygen", "mine.key", "mine.public"]) == 0
+    assert run(["filter", *COLLECT, "L", "--sign", "mine.key"]) == 0
+    assert "(30 records of 1 user)" in capsys.readouterr().out
+    assert run(["verify", "out", "--key", "key"]) == 1
+    assert "the key file key does not exist" in capsys.readouterr().out
+    for words in ([], ["--encoder", "e.safetensors"]):
+        assert run(["verify", "nowhere", *words]) == 2
+        assert "nowhere does not exist" in capsys.readouterr().err
+
+
+def test_numbers_that_are_none_are_refused(place, capsys):
+    for word in ("nan", "inf"):
+        train = ["train", *TRAIN[2:], "--hide", "tone", "--budget", word, "-o", "x.filter"]
+        refused(capsys, train, f"budget must be a finite number, not {word}")
+        refused(capsys, [*LOCAL[1:-1], word, "-o", "X"], f"positive, finite number, not {word}")
+    assert not (place / "X").exists()

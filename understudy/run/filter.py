@@ -18,7 +18,7 @@ from understudy.federated.collection import check_means, write_collection
 from understudy.federated.contribution import FILTER, GAUSSIAN, LATENTS, MECHANISMS, Contribution
 from understudy.federated.merging import Gathering, Merged
 from understudy.federated.sent_folder import read_contribution, write_contribution
-from understudy.federated.terms import CollectedClaim
+from understudy.federated.terms import CollectedClaim, users_in_words
 from understudy.federated.user import (
     encoded,
     encoded_for_noise,
@@ -260,7 +260,8 @@ class Collected:
     def lines(self) -> list[str]:
         return [
             *self.statement,
-            f"release   {self.folder}  ({len(self.merged)} records of {self.merged.users} users)",
+            f"release   {self.folder}  ({len(self.merged)} records of "
+            f"{users_in_words(self.merged.users)})",
             f"digest    {self.digest}",
             *(f"left out  {one.name}: {one.reason}" for one in self.merged.left_out),
         ]

@@ -41,3 +41,19 @@ class Silent:
 
     def say(self, line: str) -> None:
         del line
+
+
+class Once(Silent):
+    """Passes bars on as they are, and every sentence once."""
+
+    def __init__(self, shown: Progress) -> None:
+        self._shown = shown
+        self._said: set[str] = set()
+
+    def task(self, description: str, total: int | None = None) -> AbstractContextManager[Task]:
+        return self._shown.task(description, total)
+
+    def say(self, line: str) -> None:
+        if line not in self._said:
+            self._said.add(line)
+            self._shown.say(line)

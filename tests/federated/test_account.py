@@ -51,9 +51,11 @@ def test_sending_again_spends_again(book):
         assert totals.local_all_runs.epsilon == pytest.approx(expected)
     assert totals.local[0][1].epsilon == pytest.approx(1.5, rel=1e-6)
     assert totals.released.epsilon == 0.0
-    words = totals.sentences()[-1]
+    words = totals.sentences()[0]
     assert "Local runs together" in words
     assert f"{totals.local_released.epsilon:.4g}" in words
+    assert "Central runs: none" in totals.sentences()[-1]
+    assert "epsilon 0" not in " ".join(totals.sentences())
 
 
 def test_the_price_is_written_before_noise_is_drawn(book):
@@ -165,7 +167,8 @@ def test_a_filtered_send_leaves_no_finite_local_total(book):
     assert math.isinf(totals.local_released.epsilon), "a finite total of records sent unbounded"
     assert math.isinf(totals.local_all_runs.epsilon)
     assert totals.local[0][1].epsilon == pytest.approx(1.5, rel=1e-6)
-    assert "each: epsilon infinite at" in totals.sentences()[-1]
+    assert "each: epsilon infinite at" in totals.sentences()[0]
+    assert "Central releases: epsilon infinite" in " ".join(totals.sentences())
 
 
 def test_local_and_central_runs_stay_apart(book):

@@ -192,3 +192,20 @@ def test_labels_that_no_release_may_hold_are_refused_user_by_user(sent, label, w
     one = replace(sent, encoder=Citation.of(made), records=records)
     with refused(word):
         Agreement.of(made).check(one.statement(), one.arrays())
+
+
+def test_limits_are_those_of_a_promise():
+    made = encoder()
+    asked = Agreement.local(made, "latents", 3.0, None)
+    assert (asked.mechanisms, asked.epsilon, asked.delta) == (("gaussian",), 3.0, 1e-5)
+    assert Agreement.local(made, "latents", None, 1e-7).delta == 1e-7
+    for limits in ({"epsilon": 0.0}, {"epsilon": -1.0}, {"epsilon": math.nan}):
+        with refused("epsilon must be"):
+            replace(asked, **limits)
+        with refused("epsilon must be"):
+            Agreement.local(made, "latents", limits["epsilon"], None)
+    for limits in ({"delta": 0.0}, {"delta": 1.5}, {"delta": math.nan}):
+        with refused("delta must lie"):
+            replace(asked, **limits)
+        with refused("delta must lie"):
+            Agreement.local(made, "latents", None, limits["delta"])

@@ -84,6 +84,11 @@ def test_a_contribution_that_comes_twice_counts_once(sent):
 def test_nobody_at_all_is_an_error():
     with refused("nobody"):
         gathered().merged()
+    many = gathered()
+    for number in range(60):
+        many.leave_out(f"user {number}", "it did not answer in time.")
+    with refused("user 0: it did", "; user 49: it did not answer in time; and 10 more)."):
+        many.merged()
 
 
 # What may be claimed of it.

@@ -33,6 +33,26 @@ def test_users_are_apart():
         simulate(encoder(), Agreement.of(encoder()), lambda _: None, None, users=2, processes=1)
 
 
+def test_a_simulation_without_a_collection_is_one_sentence(tmp_path, monkeypatch):
+    """Where Flower ends without our server's own error."""
+    monkeypatch.setattr("flwr.simulation.run_simulation", lambda *_, **__: None)
+    made = encoder()
+    with refused("without a collection"):
+        simulate(made, Agreement.of(made), lambda _: None, tmp_path / "out", users=2)
+
+
+@pytest.mark.slow
+def test_everybody_who_declines_is_named(tmp_path):
+    made = encoder()
+
+    def device_of(context):
+        raise RuntimeError(f"no: {context}")
+
+    with refused("nobody sent anything", "the user declined; device"):
+        simulate(made, Agreement.of(made), device_of, tmp_path / "out", users=2, patience_s=60)
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.slow
 def test_users_in_processes_of_their_own_train_and_are_merged(tmp_path, monkeypatch):
     """The last user's device breaks; every message of the others is looked into."""

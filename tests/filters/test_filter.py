@@ -82,10 +82,26 @@ def test_latents_that_are_not_this_encoders(fitted: Filter) -> None:
         fitted.filtered(images, NoiseSource())
 
 
+def test_classes_are_matched_by_their_names(fitted: Filter) -> None:
+    """Turned round, or without the one that does not occur: the same latents leave."""
+
+    def sent(classes: tuple[str, ...], codes: np.ndarray) -> np.ndarray:
+        named = Schema((Attribute("hide", classes), *RECORDS.schema.attributes[1:]))
+        theirs = {**RECORDS.attributes, "hide": codes}
+        records = replace(RECORDS, attributes=theirs, schema=named)
+        return fitted.filtered(records, NoiseSource.insecure(5))
+
+    plain = RECORDS.attributes["hide"]
+    assert np.array_equal(sent(("yes", "no"), 1 - plain), sent(("no", "yes"), plain))
+    alone, ones = np.zeros_like(plain), np.ones_like(plain)
+    assert np.array_equal(sent(("yes",), alone), sent(("no", "yes"), ones))
+    assert not np.array_equal(sent(("yes",), alone), sent(("no",), alone))
+
+
 def test_labels_with_other_classes_are_refused(fitted: Filter) -> None:
-    others = tuple(Attribute(n, ("yes", "no")) for n in RECORDS.schema.names)
-    with pytest.raises(UserError, match="was trained for no, yes"):
-        fitted.filtered(RECORDS.with_schema(Schema(others)), NoiseSource())
+    named = Schema((Attribute("hide", ("no", "perhaps")), *RECORDS.schema.attributes[1:]))
+    with pytest.raises(UserError, match="not trained for: perhaps; it knows no, yes"):
+        fitted.apply(replace(RECORDS, schema=named), NoiseSource())
 
 
 def test_distortion_on_other_records_is_measured(fitted: Filter) -> None:

@@ -125,7 +125,7 @@ def test_local_runs_are_listed_apart_and_never_composed(
     ((run, cost),) = totals.local
     assert run.run_id == "filter"
     assert cost.epsilon == pytest.approx(price([Gaussian(2.0)], DELTA).epsilon)
-    assert "Run filter is local, apart from the totals" in " ".join(totals.sentences())
+    assert "Run filter is local, apart from central totals" in " ".join(totals.sentences())
 
 
 def test_marking_a_release(book: Book) -> None:

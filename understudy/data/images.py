@@ -106,11 +106,21 @@ def fit_pixels(pixels: Array, reading: Reading) -> Array:
     wanted = (reading.channels or channels, reading.size or height, reading.size or width)
     if (channels, height, width) == wanted:
         return pixels
+    _say_fitted((channels, height, width), wanted, reading)
     fitted = np.empty((len(pixels), *wanted), np.uint8)
     for i, one in enumerate(pixels):
         picture = Image.fromarray(one[0] if channels == 1 else one.transpose(1, 2, 0))
         fitted[i] = to_array(fit(picture, reading))
     return fitted
+
+
+def _say_fitted(stored: tuple[int, ...], wanted: tuple[int, ...], reading: Reading) -> None:
+    """`stored` is the shape of the first picture that had to be changed."""
+    crop = "" if stored[1:] == wanted[1:] else ", cut to its middle square and resized"
+    reading.progress.say(
+        f"images are read as {wanted[2]}x{wanted[1]} {_hue(wanted)}{crop}; the first that had to "
+        f"be changed is {stored[2]}x{stored[1]} {_hue(stored)}."
+    )
 
 
 def to_array(image: Image.Image) -> Array:
@@ -133,6 +143,7 @@ class ImageStack:
         self._pixels: Array | None = None
         self._first = ""
         self._turned: str | None = None
+        self._fitted: tuple[int, ...] | None = None
 
     def add(self, data: bytes, name: str, at: int | None = None) -> None:
         """The next image, or the one at this position; each position is to be filled once."""
@@ -145,6 +156,9 @@ class ImageStack:
         if turned and self._turned is None:
             self._turned = name
         pixels = to_array(fit(image, self._reading))
+        stored = (len(image.getbands()), image.height, image.width)
+        if stored != pixels.shape and self._fitted is None:
+            self._fitted = stored
         if self._pixels is None:
             self._pixels = np.empty((self._count, *pixels.shape), np.uint8)
             self._first = name
@@ -161,6 +175,8 @@ class ImageStack:
                 f"{self._turned} (the first of its kind) carries an EXIF orientation, which is "
                 "not applied: pixels are used as stored."
             )
+        if self._fitted is not None:
+            _say_fitted(self._fitted, self._pixels.shape[1:], self._reading)
         return self._pixels
 
     def _check_fits(self, shape: tuple[int, ...], name: str) -> None:

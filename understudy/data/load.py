@@ -18,7 +18,7 @@ from understudy.data.sources.idx import has_idx, load_idx_folder
 from understudy.data.sources.metadata_folder import has_metadata, load_metadata_folder
 from understudy.data.sources.raw import RawPart
 from understudy.errors import UserError, did_you_mean
-from understudy.progress import Progress
+from understudy.progress import Once, Progress, Silent
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def load(
     declared: the same for several attributes, as an encoder's file has them; a column with
         other classes keeps its own.
     """
-    reading = Reading(size, channels) if progress is None else Reading(size, channels, progress)
+    reading = Reading(size, channels, Once(progress or Silent()))
     roles = Roles(label, unit, None if classes is None else tuple(classes), declared)
     text = str(source)
     if isinstance(source, str) and source in catalog():

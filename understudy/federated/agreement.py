@@ -21,6 +21,7 @@ from understudy.errors import UserError, did_you_mean
 from understudy.federated.contribution import (
     CONTENTS,
     FEATURES,
+    GAUSSIAN,
     IMAGES,
     LABEL_PREFIX,
     LATENTS,
@@ -33,8 +34,10 @@ from understudy.privacy.local_channel import LocalChannel
 from understudy.release.leaks import machine_paths, private_columns
 
 MOST_RECORDS = 1_000_000
+USUAL_DELTA = 1e-5
 _FARTHEST = 100.0
 """Latents farther out than so many radii are garbage: no filter of a sane budget makes them."""
+_SHOWN = 10
 _MOST_DEVIATIONS, _ROUNDING, _LARGEST = 10.0, 1e-5, 1e30
 
 
@@ -47,7 +50,7 @@ class Agreement:
     labels: which labels may come along, with their classes.
     mechanisms: how records may have been treated, of "filter" and "gaussian".
     epsilon, delta: with the Gaussian mechanism, the weakest promise that is taken, of a record's
-        latents and labels together.
+        latents and labels together; infinite and 1 take any.
     radius: of the ball that latents lie in; what the Gaussian mechanism's noise is for.
     most_records: of one user.
     """
@@ -66,6 +69,10 @@ class Agreement:
         _one_of("content", self.content, CONTENTS)
         for mechanism in self.mechanisms:
             _one_of("mechanism", mechanism, MECHANISMS)
+        if not self.epsilon > 0:
+            raise UserError(f"epsilon must be above 0, not {self.epsilon!r}.")
+        if not 0 < self.delta <= 1:
+            raise UserError(f"delta must lie between 0 and 1, not {self.delta!r}.")
 
     @staticmethod
     def of(
@@ -91,6 +98,26 @@ class Agreement:
             epsilon,
             delta,
             most_records,
+        )
+
+    @staticmethod
+    def local(
+        encoder: Encoder, content: str, epsilon: float | None, delta: float | None
+    ) -> Agreement:
+        """One that takes the Gaussian mechanism alone, and no weaker promise than this.
+
+        delta: `USUAL_DELTA` unless given. epsilon: of any size unless given.
+        """
+        if epsilon is not None and not (math.isfinite(epsilon) and epsilon > 0):
+            raise UserError(f"epsilon must be a positive number, not {epsilon!r}.")
+        if delta is not None and not 0 < delta < 1:
+            raise UserError(f"delta must lie between 0 and 1, not {delta!r}.")
+        return Agreement.of(
+            encoder,
+            content,
+            mechanisms=(GAUSSIAN,),
+            epsilon=math.inf if epsilon is None else epsilon,
+            delta=USUAL_DELTA if delta is None else delta,
         )
 
     def label(self, name: str) -> Attribute:
@@ -149,9 +176,8 @@ class Agreement:
         if not 1 <= said.count <= self.most_records:
             raise UserError(f"it has {said.count} records, not 1 to {self.most_records}.")
         for name in said.labels:
-            if said.classes[name] != self.label(name).classes:
-                raise UserError(f"label {name!r} has other classes than those agreed on.")
-            _check_name(self.label(name))
+            _check_classes(self.label(name), said.classes[name])
+            check_sendable(self.label(name))
         if said.channel is not None:
             self._check_channel(said, said.channel)
 
@@ -166,10 +192,15 @@ class Agreement:
         if promised.epsilon > self.epsilon or promised.delta > self.delta:
             raise UserError(
                 f"it promises epsilon {promised.epsilon:g} at delta {promised.delta:g}; at most "
-                f"{self.epsilon:g} at {self.delta:g} was agreed on."
+                f"{self._limits()} was agreed on."
             )
         if self._farthest(channel) > _LARGEST:
             raise UserError(f"noise for epsilon {channel.epsilon:g} is too large for float32.")
+
+    def _limits(self) -> str:
+        epsilon = [] if math.isinf(self.epsilon) else [f"epsilon {self.epsilon:g}"]
+        delta = [] if self.delta == 1 else [f"delta {self.delta:g}"]
+        return " and ".join(epsilon + delta)
 
     def _farthest(self, channel: LocalChannel | None) -> float:
         """How far out latents may lie, by what was declared of them alone.
@@ -232,10 +263,21 @@ def _one_of(what: str, word: str, known: tuple[str, ...]) -> None:
         raise UserError(f"no {what} {word!r}; {did_you_mean(word, known)}")
 
 
-def _check_name(label: Attribute) -> None:
+def _check_classes(agreed: Attribute, said: tuple[str, ...]) -> None:
+    if said == agreed.classes:
+        return
+    known = ", ".join(map(repr, agreed.classes[:_SHOWN]))
+    unknown = [repr(one) for one in said if one not in agreed.classes]
+    which = f": {', '.join(unknown[:_SHOWN])}" if unknown else ", or in another order"
+    raise UserError(
+        f"label {agreed.name!r} has other classes than those agreed on{which}; these are {known}."
+    )
+
+
+def check_sendable(label: Attribute) -> None:
     """What no release may hold is refused here, user by user: it must not stop everybody."""
     if private_columns(Schema((label,)), None):
-        raise UserError(f"label {label.name!r} tells records or people apart.")
+        raise UserError(f"label {label.name!r} tells records or people apart: it cannot be sent.")
     for text in machine_paths([label.name, *label.classes]):
         raise UserError(f"label {label.name!r} holds a path of somebody's machine: {text!r}.")
 

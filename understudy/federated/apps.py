@@ -19,7 +19,6 @@ private key file).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ from understudy.encoders.file import read_encoder
 from understudy.errors import UserError
 from understudy.federated.agreement import Agreement
 from understudy.federated.client import Device, client_app
-from understudy.federated.contribution import GAUSSIAN, LATENTS, MECHANISMS
+from understudy.federated.contribution import LATENTS
 from understudy.federated.server import server_app
 from understudy.federated.user import User, own_records
 from understudy.filters.choice import Choice
@@ -74,14 +73,13 @@ def collect(grid: Grid, context: Context) -> None:
     """The server by its settings: asks, merges, writes."""
     settings = context.run_config
     encoder = read_encoder(Path(_setting(settings, "encoder")))
-    local = "epsilon" in settings
-    agreement = Agreement.of(
-        encoder,
-        str(settings.get("content", LATENTS)),
-        mechanisms=(GAUSSIAN,) if local else MECHANISMS,
-        epsilon=float(settings.get("epsilon", math.inf)),
-        delta=float(settings.get("delta", 1e-5 if local else 1.0)),
+    content = str(settings.get("content", LATENTS))
+    epsilon, delta = (
+        float(settings[name]) if name in settings else None for name in ("epsilon", "delta")
     )
+    agreement = Agreement.of(encoder, content)
+    if epsilon is not None or delta is not None:
+        agreement = Agreement.local(encoder, content, epsilon, delta)
     app = server_app(
         encoder,
         agreement,

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from understudy.errors import UserError
+from understudy.federated.terms import users_in_words
 from understudy.release.card import check_title, one_line, table_cell, title_and_licence
 
 
@@ -25,8 +26,8 @@ def collection_card(title: str, claim: Mapping[str, Any]) -> bytes:
     lines = [
         f"---\n{_front_matter(title)}---\n",
         f"# {one_line(title)}\n",
-        f"{records['count']:,} records ({records['content']}) that {claim['users']:,} users sent "
-        "from their own devices.\n",
+        f"{records['count']:,} records ({records['content']}) that "
+        f"{users_in_words(claim['users'])} sent from their own devices.\n",
         "## What is claimed\n",
         *(f"- {one_line(sentence)}" for sentence in claim["statement"]),
         *([licensed] if licence is not None else []),

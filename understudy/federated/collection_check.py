@@ -54,6 +54,8 @@ def verify_any(
     if (folder / CLAIM).is_file():
         given = None if encoder is None else read_encoder(encoder)
         return verify_collection(folder, digest=digest, key=key, encoder=given)
+    if not folder.exists():
+        raise UserError(f"{folder} does not exist; name the folder of a release or a collection.")
     if encoder is not None:
         raise UserError(f"{folder} is no collection; --encoder goes with one, so leave it out.")
     return verify(folder, digest=digest, key=key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -20,6 +20,7 @@ NOT_SENT = -1
 """The code of a label that a record's user did not send."""
 
 _LONGEST_REASON = 300
+_MOST_REASONS = 50
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,7 @@ class Gathering:
     def merged(self, noise: NoiseSource | None = None) -> Merged:
         """All that was taken, shuffled by secret randomness."""
         if not self.taken:
-            why = f" ({self.left_out[0].name}: {self.left_out[0].reason})" if self.left_out else ""
-            raise UserError(f"nobody sent anything that can be taken{why}.")
+            raise UserError(f"nobody sent anything that can be taken{_reasons(self.left_out)}.")
         total = sum(len(c.records) for c in self.taken)
         order = _secret_order(total, noise or NoiseSource())
         features = np.concatenate([c.records.features for c in self.taken])[order]
@@ -121,6 +121,13 @@ def _columns(taken: Iterable[Contribution], name: str) -> Iterator[Array]:
 def _secret_order(count: int, noise: NoiseSource) -> Array:
     """A uniform permutation that nobody can repeat: rows ranked by 62 secret bits each."""
     return np.argsort(noise.integers(count, 2**62).numpy(), kind="stable")
+
+
+def _reasons(left_out: Sequence[LeftOut]) -> str:
+    shown = [f"{one.name}: {one.reason.rstrip('.')}" for one in left_out[:_MOST_REASONS]]
+    if len(left_out) > len(shown):
+        shown.append(f"and {len(left_out) - len(shown)} more")
+    return f" ({'; '.join(shown)})" if shown else ""
 
 
 def _sentence(error: Exception) -> str:

@@ -43,6 +43,8 @@ def read_contribution(folder: Path, agreement: Agreement) -> Contribution:
     The digest shows damage and careless edits. Whoever changes arrays and digest together is not
     seen: the sender's hand would need a signature.
     """
+    if not folder.exists():
+        raise UserError("it does not exist.")
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     if names != sorted((STATEMENT, ARRAYS)):
         raise UserError(f"it is no folder with {STATEMENT} and {ARRAYS} alone.")

@@ -17,6 +17,7 @@ from understudy.federated.collection import check_means, write_collection
 from understudy.federated.contribution import Contribution
 from understudy.federated.merging import Gathering, Merged
 from understudy.federated.messages import contribution_in, question
+from understudy.federated.terms import users_in_words
 
 _LOOK_EVERY_S = 0.2
 
@@ -55,7 +56,7 @@ def server_app(
 
 def say(merged: Merged) -> None:
     """Print to the collector what was taken, and who was left out."""
-    print(f"taken: {len(merged)} records of {merged.users} users")
+    print(f"taken: {len(merged)} records of {users_in_words(merged.users)}")
     for one in merged.left_out:
         print(f"left out: {one.name}: {one.reason}")
 

@@ -38,7 +38,8 @@ def simulate(
     """Run `users` devices in `processes` worker processes and write their collection to `out`.
 
     device_of: runs in the workers; it must be able to travel there, and gives a device its records.
-    Nothing is reported to the makers of Flower or Ray.
+    Nothing is reported to the makers of Flower or Ray. A `UserError` says who declined where
+    nobody sent anything.
     """
     if processes < 2:
         raise UserError(f"processes must be at least 2, not {processes}: users are apart.")
@@ -61,4 +62,6 @@ def simulate(
             "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
         },
     )
+    if not found:
+        raise UserError("the simulation ended without a collection; see what Flower printed.")
     return found[0]

@@ -77,6 +77,10 @@ def terms_of(contributions: Iterable[Contribution]) -> tuple[Term, ...]:
     return tuple(found[key] for key in sorted(found))
 
 
+def users_in_words(count: int) -> str:
+    return "1 user" if count == 1 else f"{count:,} users"
+
+
 @dataclass(frozen=True)
 class CollectedClaim:
     """The claim of a collection.
@@ -139,9 +143,9 @@ class CollectedClaim:
         ]
         if self.kind == "empirical":
             return [
-                f"Empirical: no guarantee. Filtered data of {users} users; filters hide labels "
-                "from the attackers that they were tried against, and a stronger one may read "
-                "more.",
+                f"Empirical: no guarantee. Filtered data of {users_in_words(users)}; filters "
+                "hide labels from the attackers that they were tried against, and a stronger one "
+                "may read more.",
                 "Nobody but the users held the raw records: a device refuses to send near copies "
                 "of them, and the collector cannot check that it did.",
                 *common,
@@ -154,6 +158,7 @@ class CollectedClaim:
             f"{self.user_epsilon:.6g} at the same delta.",
             f"Labels that their users declared public, and that no figure covers: {public}.",
             "Each user's device drew its own noise; the collector did not see it, so the figures "
-            f"rest on the word of {users} users. Local figures never compose with central ones.",
+            f"rest on the word of {users_in_words(users)}. Local figures never compose with central "
+            "ones.",
             *common,
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log
+from math import log, sqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,10 @@ Codes = npt.NDArray[np.int64]
 
 _DETERMINED = 0.99
 """From this share of a hidden label's entropy on, the kept labels give it away."""
+
+
+_CLEARLY_BETTER = 0.02
+"""Accuracy above chance from which on a conflict is worth a word."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ class Conflict:
     best_accuracy: what guessing the hidden label from the kept ones gives; no filter that
         keeps them perfectly can bring an attacker below it.
     chance: guessing without them.
+    by_counting: information that unrelated labels would hardly exceed on so few records.
     """
 
     name: str
@@ -57,6 +62,13 @@ class Conflict:
     entropy: float
     best_accuracy: float
     chance: float
+    by_counting: float = 0.0
+
+    @property
+    def clear(self) -> bool:
+        """Whether the kept labels guess it better than chance, by more than an accident."""
+        better = self.best_accuracy - self.chance >= _CLEARLY_BETTER
+        return better and self.information > self.by_counting
 
     @property
     def determined(self) -> bool:
@@ -115,8 +127,20 @@ def _conflict(name: str, hidden: Codes, kept: Codes) -> Conflict:
     entropy = _entropy(table.sum(axis=0))
     information = max(entropy + _entropy(table.sum(axis=1)) - _entropy(table.reshape(-1)), 0.0)
     return Conflict(
-        name, information, entropy, float(table.max(axis=1).sum()), float(table.sum(axis=0).max())
+        name,
+        information,
+        entropy,
+        float(table.max(axis=1).sum()),
+        float(table.sum(axis=0).max()),
+        _information_by_counting(table, len(hidden)),
     )
+
+
+def _information_by_counting(table: npt.NDArray[np.float64], count: int) -> float:
+    """2 N times the information of unrelated labels is chi-square: its mean and 3 deviations."""
+    rows, columns = ((table.sum(axis=axis) > 0).sum() - 1 for axis in (1, 0))
+    freedom = float(rows * columns)
+    return (freedom + 3 * sqrt(2 * freedom)) / (2 * count)
 
 
 def _entropy(shares: npt.NDArray[np.float64]) -> float:

@@ -110,7 +110,9 @@ class Distortion:
     def __post_init__(self) -> None:
         if self.kind not in DIVERGENCES:
             raise UserError(f"no divergence {self.kind!r}; {did_you_mean(self.kind, DIVERGENCES)}")
-        if not (math.isfinite(self.budget) and self.budget > 0):
+        if not math.isfinite(self.budget):
+            raise UserError(f"the distortion budget must be a finite number, not {self.budget!r}.")
+        if self.budget <= 0:
             raise UserError(
                 f"the distortion budget must be a positive number, not {self.budget!r}: "
                 "a filter with none changes nothing, so send the raw latents and say so."

@@ -11,7 +11,7 @@ import torch
 from understudy.data.records import Array, Records
 from understudy.data.schema import Attribute, Schema
 from understudy.errors import UserError
-from understudy.filters.choice import Choice, codes_of
+from understudy.filters.choice import Choice, Codes, codes_of
 from understudy.filters.distortion import Distortion, Numbers
 from understudy.filters.game import GameConfig, train_filter
 from understudy.filters.model import LatentFilter, perturbation_of
@@ -85,18 +85,24 @@ class Filter:
         return self.distortion.measure(change)
 
     def _codes(self, records: Records) -> torch.Tensor:
-        for own in self.private:
-            theirs = records.schema.attribute(own.name)
-            if theirs.classes != own.classes:
-                raise UserError(
-                    f"attribute {own.name!r} has classes {', '.join(theirs.classes)}; the filter "
-                    f"was trained for {', '.join(own.classes)}."
-                )
-        columns = [codes_of(records, own.name) for own in self.private]
+        columns = [_recoded(records, own) for own in self.private]
         return torch.from_numpy(np.stack(columns, axis=1))
 
     def _check(self, records: Records) -> None:
         check_latents(records, self.model.shape.latent, self.radius)
+
+
+def _recoded(records: Records, own: Attribute) -> Codes:
+    """The records' codes of an attribute as the filter has its classes, matched by their names."""
+    theirs = records.schema.attribute(own.name).classes
+    unknown = [name for name in theirs if name not in own.classes]
+    if unknown:
+        raise UserError(
+            f"attribute {own.name!r} has classes that the filter was not trained for: "
+            f"{', '.join(unknown)}; it knows {', '.join(own.classes)}."
+        )
+    places = np.array([own.classes.index(name) for name in theirs], np.int64)
+    return np.asarray(places[codes_of(records, own.name)], np.int64)
 
 
 def fit_filter(

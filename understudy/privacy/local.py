@@ -107,8 +107,6 @@ def _log_normal_tail(x: float) -> float:
 
 def _check_budget(epsilon: float, delta: float) -> None:
     if not (math.isfinite(epsilon) and epsilon > 0):
-        raise UserError(
-            f"epsilon must be a positive number, not {epsilon!r}: at 0 nothing can be released."
-        )
+        raise UserError(f"epsilon must be a positive, finite number, not {epsilon!r}.")
     if not 0 < delta < 1:
         raise UserError(f"delta must lie between 0 and 1, not {delta!r}.")

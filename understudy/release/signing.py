@@ -105,6 +105,7 @@ def read_public_key(path: Path) -> Ed25519PublicKey:
         from cryptography.hazmat.primitives.serialization import load_pem_public_key
     except ImportError as error:
         raise UserError(_INSTALL) from error
+    _refuse_missing(path)
     try:
         key = load_pem_public_key(path.read_bytes())
     except (OSError, ValueError) as error:
@@ -120,6 +121,7 @@ def _private_key(path: Path) -> Ed25519PrivateKey:
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
     except ImportError as error:
         raise UserError(_INSTALL) from error
+    _refuse_missing(path)
     try:
         if os.name == "posix" and path.stat().st_mode & 0o077:
             raise UserError(f"the signing key {path} can be read by others; run chmod 600 on it.")
@@ -131,6 +133,11 @@ def _private_key(path: Path) -> Ed25519PrivateKey:
     if not isinstance(key, Ed25519PrivateKey):
         raise UserError(f"{path} must hold an Ed25519 private key.")
     return key
+
+
+def _refuse_missing(key: Path) -> None:
+    if not key.exists():
+        raise UserError(f"the key file {key} does not exist; `understudy keygen` makes a pair.")
 
 
 def _check(public: bytes, signature: str, digest: str) -> None:

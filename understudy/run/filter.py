@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,12 +12,13 @@ from understudy.encoders.citation import Citation
 from understudy.encoders.export import export_onnx
 from understudy.encoders.file import read_encoder
 from understudy.errors import UserError, did_you_mean
+from understudy.federated.advice import cautions
 from understudy.federated.agreement import Agreement
 from understudy.federated.collection import check_means, write_collection
 from understudy.federated.contribution import FILTER, GAUSSIAN, LATENTS, MECHANISMS, Contribution
 from understudy.federated.merging import Gathering, Merged
 from understudy.federated.sent_folder import read_contribution, write_contribution
-from understudy.federated.terms import CollectedClaim
+from understudy.federated.terms import CollectedClaim, users_in_words
 from understudy.federated.user import (
     encoded,
     encoded_for_noise,
@@ -68,12 +68,17 @@ def train_own_filter(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Filter:
-    """Train a filter on the user's own records and write its file. Nothing leaves."""
+    """Train a filter on the user's own records and write its file. Nothing leaves.
+
+    What it cannot do for this choice and these records is said before the work.
+    """
     _refuse_existing_file(out)
     shown = progress or Silent()
     encoder = read_encoder(source.encoder, source.digest)
     records = own_records(encoder, source.data, source.part, shown)
     latents = encoded(encoder, records)
+    for line in cautions(encoder.schema, latents, choice):
+        shown.say(line)
     mine = fit_filter(latents, choice, distortion, encoder, config, seed=seed, progress=shown)
     save_filter(out, mine)
     return mine
@@ -255,7 +260,8 @@ class Collected:
     def lines(self) -> list[str]:
         return [
             *self.statement,
-            f"release   {self.folder}  ({len(self.merged)} records of {self.merged.users} users)",
+            f"release   {self.folder}  ({len(self.merged)} records of "
+            f"{users_in_words(self.merged.users)})",
             f"digest    {self.digest}",
             *(f"left out  {one.name}: {one.reason}" for one in self.merged.left_out),
         ]
@@ -286,18 +292,16 @@ def collect_folders(
 ) -> Collected:
     """Merge what users sent; folders that cannot be taken are named and left out.
 
-    epsilon, delta: the weakest local promise that is taken; without them the claim states the
-        weakest that came.
+    epsilon, delta: the weakest local promise that is taken, and nothing without one; without
+        them the claim states the weakest that came.
     """
     check_means(out, title, signing_key)
     encoder = read_encoder(encoder_file)
-    agreement = Agreement.of(
-        encoder,
-        content,
-        mechanisms=_mechanisms(mechanism),
-        epsilon=math.inf if epsilon is None else epsilon,
-        delta=1.0 if delta is None else delta,
-    )
+    agreement = Agreement.of(encoder, content, mechanisms=_mechanisms(mechanism))
+    if epsilon is not None or delta is not None:
+        if mechanism == FILTER:
+            raise UserError("filters promise no epsilon: leave out --epsilon and --delta.")
+        agreement = Agreement.local(encoder, content, epsilon, delta)
     gathering = Gathering.under(agreement)
     for folder in folders:
         gathering.take(str(folder), partial(read_contribution, folder, agreement))

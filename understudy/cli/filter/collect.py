@@ -19,9 +19,9 @@ def command(
     send: Annotated[str, typer.Option(help="What was agreed on: latents or images.")] = "latents",
     mechanism: Annotated[str, typer.Option(help="any, filter or gaussian.")] = "any",
     epsilon: Annotated[
-        float | None, typer.Option(help="Take no weaker local promise than this.")
+        float | None, typer.Option(help="Take no weaker local promise, and no filters.")
     ] = None,
-    delta: Annotated[float | None, typer.Option(help="The same for delta.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The same for delta (1e-5).")] = None,
     title: Annotated[str, typer.Option(help="One line.")] = "Collected from many users",
     sign: Annotated[Path | None, typer.Option(help="Private key file to sign with.")] = None,
     as_json: AsJson = False,

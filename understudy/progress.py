@@ -43,7 +43,7 @@ class Silent:
         del line
 
 
-class Once(Silent):
+class Once:
     """Passes bars on as they are, and every sentence once."""
 
     def __init__(self, shown: Progress) -> None:

@@ -158,7 +158,7 @@ class CollectedClaim:
             f"{self.user_epsilon:.6g} at the same delta.",
             f"Labels that their users declared public, and that no figure covers: {public}.",
             "Each user's device drew its own noise; the collector did not see it, so the figures "
-            f"rest on the word of {users_in_words(users)}. Local figures never compose with central "
-            "ones.",
+            f"rest on the word of {users_in_words(users)}. Local figures never compose with "
+            "central ones.",
             *common,
         ]

@@ -184,6 +184,6 @@ def test_what_does_not_exist_is_said_not_to(capsys):
 def test_numbers_that_are_none_are_refused(place, capsys):
     for word in ("nan", "inf"):
         train = ["train", *TRAIN[2:], "--hide", "tone", "--budget", word, "-o", "x.filter"]
-        refused(capsys, train, f"budget must be a finite number, not {word}")
+        refused(capsys, train, f"budget must be a finite, positive number, not {word}")
         refused(capsys, [*LOCAL[1:-1], word, "-o", "X"], f"positive, finite number, not {word}")
     assert not (place / "X").exists()

@@ -60,11 +60,13 @@ class Reading:
     size: every image is cropped to its central square and resized (Lanczos) to this
         height and width; `None` keeps the pixels as they are stored.
     channels: 1 for grey, 3 for colour; `None` keeps what the files hold.
+    tells: whether to say that images had to be changed, where nobody asked for this size.
     """
 
     size: int | None = None
     channels: int | None = None
     progress: Progress = field(default_factory=_silent)
+    tells: bool = False
 
     def __post_init__(self) -> None:
         if self.size is not None and not 1 <= self.size <= 4096:
@@ -116,6 +118,8 @@ def fit_pixels(pixels: Array, reading: Reading) -> Array:
 
 def _say_fitted(stored: tuple[int, ...], wanted: tuple[int, ...], reading: Reading) -> None:
     """`stored` is the shape of the first picture that had to be changed."""
+    if not reading.tells:
+        return
     crop = "" if stored[1:] == wanted[1:] else ", cut to its middle square and resized"
     reading.progress.say(
         f"images are read as {wanted[2]}x{wanted[1]} {_hue(wanted)}{crop}; the first that had to "

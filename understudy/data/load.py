@@ -83,7 +83,7 @@ def load(
     declared: the same for several attributes, as an encoder's file has them; a column with
         other classes keeps its own.
     """
-    reading = Reading(size, channels, Once(progress or Silent()))
+    reading = Reading(size, channels, Once(progress or Silent()), declared is not None)
     roles = Roles(label, unit, None if classes is None else tuple(classes), declared)
     text = str(source)
     if isinstance(source, str) and source in catalog():

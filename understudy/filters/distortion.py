@@ -111,7 +111,9 @@ class Distortion:
         if self.kind not in DIVERGENCES:
             raise UserError(f"no divergence {self.kind!r}; {did_you_mean(self.kind, DIVERGENCES)}")
         if not math.isfinite(self.budget):
-            raise UserError(f"the distortion budget must be a finite number, not {self.budget!r}.")
+            raise UserError(
+                f"the distortion budget must be a finite, positive number, not {self.budget!r}."
+            )
         if self.budget <= 0:
             raise UserError(
                 f"the distortion budget must be a positive number, not {self.budget!r}: "

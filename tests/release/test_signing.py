@@ -63,7 +63,7 @@ def test_private_key_is_kept_from_others(keys: tuple[Path, Path], tmp_path: Path
 def test_wrong_key_files_are_one_sentence(keys: tuple[Path, Path], tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be made"):
         make_keys(keys[0], tmp_path / "new.pub")
-    with pytest.raises(UserError, match="none.pem does not exist"):
+    with pytest.raises(UserError, match=r"none\.pem does not exist"):
         sign(DIGEST, tmp_path / "none.pem")
     with pytest.raises(UserError, match="not a readable public key"):
         read_public_key(keys[0])

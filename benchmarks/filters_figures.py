@@ -3,8 +3,8 @@
     python benchmarks/filters_figures.py
     python benchmarks/filters_figures.py --geometry ENCODER FOLDER
 
-The first form draws from `filters_mnist.json` into docs/images: accuracy against the budget (the
-paper's 3c, 7b and 7c), information against the budget (9) and confusion matrices (3a, 3b, 7a). The
+The first form draws what `filters_mnist.py` measured into docs/images: accuracy against the budget
+(the paper's 3c, 7b and 7c), information against it (9) and confusion matrices (3a, 3b, 7a). The
 second draws test latents before and after filtering (4 and 8). Those points are derived from
 MNIST, so they go to a folder of yours and never into the repository; a few minutes.
 """
@@ -12,12 +12,12 @@ MNIST, so they go to a folder of yours and never into the repository; a few minu
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filters_page import mnist_result
 from pictures import Mark, Panel, matrices, panels, scatter
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,8 +36,7 @@ def main() -> None:
     if asked.geometry:
         geometry(*asked.geometry)
         return
-    evidence = json.loads((EVIDENCE / "filters_mnist.json").read_text(encoding="utf-8"))
-    for name, drawn in pictures(evidence["result"]).items():
+    for name, drawn in pictures(mnist_result(EVIDENCE)).items():
         (IMAGES / name).write_text(drawn, encoding="utf-8")
 
 

@@ -53,10 +53,21 @@ def section(folder: Path) -> str:
     for name, maker in makers.items():
         path = folder / f"{name}.json"
         if path.exists():
-            blocks += maker(json.loads(path.read_text(encoding="utf-8"))["result"])
+            blocks += maker(mnist_result(folder) if maker is mnist else _result(path))
         else:
             blocks.append(f"`{name}` is still to be measured (`benchmarks/{name}.py`).")
     return "\n\n".join(blocks) + "\n"
+
+
+def mnist_result(folder: Path) -> dict[str, Any]:
+    """What was measured on MNIST: two files of one run."""
+    paths = [folder / f"{name}.json" for name in ("filters_mnist", "filters_sweeps")]
+    return {part: v for path in paths if path.exists() for part, v in _result(path).items()}
+
+
+def _result(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["result"]
+    return found
 
 
 def mnist(result: Mapping[str, Any]) -> list[str]:

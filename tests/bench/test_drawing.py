@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-from tests.scripts import FOLDER
+from tests.scripts import FOLDER, run_bare, run_script
 
 
 def test_there_and_back(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(FOLDER.parent), "OMP_NUM_THREADS": "1"}
-
-    def run(*words: str) -> None:
-        done = subprocess.run(
-            [sys.executable, *words],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-
-    script, small = str(FOLDER / "drawing.py"), ("--network", "tiny", "--images", "20")
-    bare = ("-m", "tests.bench.bare_script", script)
-    run(*bare, *small, "--device", "cpu", "--out", "found")
+    small = ("--network", "tiny", "--images", "20")
+    run_bare("drawing", *small, "--device", "cpu", "--out", "found", cwd=tmp_path)
     found = json.loads((tmp_path / "found" / "drawing.json").read_text())
     assert set(found["ways"]) == {"as it stands", "compiled"}
     assert found["grey levels apart"] == {"mean": 0.0, "most": 0}, "a CPU compiles neither"
-    run(script, "--evidence", "found", "--store", "store")
+    words = ("--evidence", "found", "--store", "store")
+    run_script(str(FOLDER / "drawing.py"), *words, cwd=tmp_path)
     kept = json.loads((tmp_path / "store" / "drawing.json").read_text())
     assert kept["commit"] != "unknown"
     assert kept["result"]["ways"]["compiled"]["passes_per_second"] > 0

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.scripts import accuracy_row as row
 from tests.scripts import load_script
 from understudy.filters.choice import Choice
 
@@ -17,16 +18,6 @@ CHOICE = Choice(("hide",), ("keep",))
 @pytest.fixture(scope="module")
 def sweep() -> ModuleType:
     return load_script("budget_sweep")
-
-
-def row(value: float, reference: float = 0.95, chance: float = 0.5) -> dict[str, float]:
-    return {
-        "value": value,
-        "low": value - 0.01,
-        "high": value + 0.01,
-        "reference": reference,
-        "chance": chance,
-    }
 
 
 def point(method: str, hide: float, keep: float) -> dict[str, Any]:

@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from tests.scripts import FOLDER, load_script
+from tests.scripts import load_script, run_bare
 from understudy.privacy.noise import NoiseSource
 
 script = load_script("gpu_checks")
 
 
 def test_they_run_where_only_torch_is_and_become_evidence(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.bench.bare_script", str(FOLDER / "gpu_checks.py")]
     words = ["--out", "found", "--device", "cpu", "--network", "tiny", "--draws", "2"]
-    environment = {**os.environ, "PYTHONPATH": str(FOLDER.parent), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [*command, *words, "--records", "3"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run_bare("gpu_checks", *words, "--records", "3", cwd=tmp_path)
     found = json.loads((tmp_path / "found" / "gpu_checks.json").read_text())
     assert found["kept"]
     assert found["engine"]["float32"]["worst_relative_error"] < 1e-5

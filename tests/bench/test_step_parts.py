@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-from tests.scripts import FOLDER
+from tests.scripts import run_bare
 
 
 def test_it_runs_where_only_torch_is(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.bench.bare_script", str(FOLDER / "step_parts.py")]
     words = ["--network", "tiny", "--records", "200", "--batch", "20", "--steps", "2"]
-    environment = {**os.environ, "PYTHONPATH": str(FOLDER.parent), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [*command, *words, "--out", "found"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run_bare("step_parts", *words, "--out", "found", cwd=tmp_path)
     found = json.loads((tmp_path / "found" / "step_parts.json").read_text())
     assert len(found["code"]) == 64
     assert set(found["provenance"]) == {"commit", "dirty", "versions", "hardware"}

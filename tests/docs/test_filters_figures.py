@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import xml.etree.ElementTree as ET
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from tests.scripts import accuracy_row as row
 from tests.scripts import load_script
 
 
@@ -23,26 +23,12 @@ def figures() -> ModuleType:
 
 
 def test_the_pictures_are_drawn_from_the_evidence(figures: ModuleType) -> None:
-    evidence = figures.EVIDENCE / "filters_mnist.json"
     there = {path.name for path in figures.IMAGES.glob("filters-*.svg")}
-    if not evidence.exists():
-        assert there == set(), "pictures of a measurement that is not there"
-        return
-    drawn = figures.pictures(json.loads(evidence.read_text(encoding="utf-8"))["result"])
+    drawn = figures.pictures(figures.mnist_result(figures.EVIDENCE))
     assert there == set(drawn), "run benchmarks/filters_figures.py"
     for name, text in drawn.items():
         kept = (figures.IMAGES / name).read_text(encoding="utf-8")
         assert kept == text, f"run benchmarks/filters_figures.py: {name} is of another measurement"
-
-
-def row(value: float, reference: float = 0.95, chance: float = 0.5) -> dict[str, float]:
-    return {
-        "value": value,
-        "low": value - 0.01,
-        "high": value + 0.01,
-        "reference": reference,
-        "chance": chance,
-    }
 
 
 def sweep(hidden: float) -> dict[str, Any]:

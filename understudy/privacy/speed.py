@@ -11,16 +11,16 @@ from understudy.errors import UserError
 BACKENDS = ("auto", "compiled", "expanded", "vmap", "opacus")
 PRECISIONS = ("float32", "bfloat16")
 _MEMORY = 2**28
-_FUSED_MEMORY, _FUSED_ROWS = 3 * 2**30, 1536
-"""On a GPU: rows enough to fill it. One too small for them halves the micro-batch. With one draw a
-record memory follows its gradients: a step that took 13.3 GB with 4 GiB of them needs about 10
-with 3. With many draws the rows are the limit, and this changes nothing."""
+_FUSED_MEMORY, _FUSED_ROWS = 11 * 2**28, 1408
+"""On a GPU: rows enough to fill it. One too small for them halves the micro-batch. With 3 GiB of
+gradients, or 1,536 rows, steps of 1.9 and 3.8 million parameters took 11.2 GB; these are to keep
+them under 11. With one draw a record the gradients are the limit, with many draws the rows."""
 
 
 @dataclass(frozen=True)
 class Speed:
     """micro_batch: rows computed at once (0: as many as fit in about 256 MB of gradients, on a
-    GPU 3 GB, and at most 1,536 there); halved when memory runs out.
+    GPU 3 GB, and at most 1,408 rows there); halved when memory runs out.
     backend: how per-record gradients are computed; `auto` tries each on random data.
     precision: of the forward and backward pass; clipping and noise are always float32 up.
     block_steps: how many steps are kept together when the run is saved, fewer if slow.

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from filters_page import mnist_result
-from pictures import Mark, Panel, matrices, panels, scatter
+from pictures import Axis, Mark, Panel, matrices, panels, scatter
 
 ROOT = Path(__file__).resolve().parent.parent
 EVIDENCE, IMAGES = ROOT / "benchmarks" / "evidence", ROOT / "docs" / "images"
@@ -62,7 +62,7 @@ def accuracy(part: Mapping[str, Any]) -> str:
         low = np.floor(10 * (first["chance"] - 0.05)) / 10
         title = f"{part['roles'][name]}: {name}"
         shown.append(panel(title, points, lambda p, n=name: p["accuracy"][n], (low, 1.0)))
-    return panels(shown, "budget b", "accuracy of the reader of 15 units")
+    return panels(shown, Axis("budget b"), "accuracy of the reader of 15 units")
 
 
 def information(result: Mapping[str, Any]) -> str:
@@ -72,7 +72,7 @@ def information(result: Mapping[str, Any]) -> str:
         points = result[name]["curves"]
         most = 1.1 * max(p["information"]["reference"] for p in points)
         shown.append(panel(f"hidden: {label}", points, lambda p: p["information"], (0.0, most)))
-    return panels(shown, "budget b", "information on the hidden label, nats")
+    return panels(shown, Axis("budget b"), "information on the hidden label, nats")
 
 
 def panel(title: str, points: Sequence[Mapping[str, Any]], find: Any, bounds: Any) -> Panel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,17 +29,19 @@ text { stroke: var(--surface); stroke-width: 4px; stroke-linejoin: round; paint-
 """
 
 _CURVES = """
-svg { --first: #1d5c68; --second: #b4561f; --third: #6a4fa3; }
+svg { --first: #1d5c68; --second: #b4561f; --third: #6a4fa3; --fourth: #3f6b1f; }
 @media (prefers-color-scheme: dark) {
-  svg { --first: #86c8d2; --second: #f0a46f; --third: #bda7ef; }
+  svg { --first: #86c8d2; --second: #f0a46f; --third: #bda7ef; --fourth: #a9d181; }
 }
 path { fill: none; stroke-width: 2; }
 .first { stroke: var(--first); }
 .second { stroke: var(--second); }
 .third { stroke: var(--third); }
+.fourth { stroke: var(--fourth); }
 circle { fill: var(--surface); stroke-width: 2; }
 path.second { stroke-dasharray: 7 3; }
 path.third { stroke-dasharray: 2 3; }
+path.fourth { stroke-dasharray: 10 3 2 3; }
 .raw { stroke: var(--ink); stroke-width: 1; }
 """
 """Each curve has a colour and a dash of its own, for those who see no colours."""
@@ -47,7 +50,7 @@ _CELLS = """
 .cell { fill: var(--accent); stroke: var(--rule); stroke-width: .5; }
 """
 
-_TONES = ("first", "second", "third")
+_TONES = ("first", "second", "third", "fourth")
 _WIDTH, _GAP, _LEFT, _TOP, _BOTTOM = 216.0, 46.0, 40.0, 74.0, 250.0
 _CELL = 24.0
 _MARGIN = 12
@@ -88,24 +91,52 @@ class Panel:
     bounds: tuple[float, float]
 
 
-def panels(shown: Sequence[Panel], x_label: str, y_label: str) -> str:
-    """Panels side by side with one legend; the same names have the same colours in all."""
+@dataclass(frozen=True)
+class Axis:
+    """The horizontal one: from zero, or logarithmic with these numbers on it."""
+
+    name: str
+    numbers: tuple[float, ...] = ()
+
+    def place(self, x: float) -> float:
+        return math.log(x) if self.numbers else x
+
+    def scale(self, places: Sequence[float], left: float) -> svg.Scale:
+        ends = self.numbers or (0.0, max(places))
+        return svg.Scale(self.place(ends[0]), self.place(ends[-1]), left, left + _WIDTH)
+
+    def drawn(self, across: svg.Scale) -> Markup:
+        if not self.numbers:
+            return svg.horizontal_axis(across, _TOP, _BOTTOM, self.name, 6)
+        parts = [svg.text(across.stop, _BOTTOM + 30, self.name, "axis-name", "end")]
+        for number in self.numbers:
+            x = across(self.place(number))
+            parts.append(svg.line(x, _TOP, x, _BOTTOM, "gridline"))
+            parts.append(svg.text(x, _BOTTOM + 14, f"{number:g}", "tick", "middle"))
+        return Markup("").join(parts)
+
+
+def panels(shown: Sequence[Panel], axis: Axis, y_label: str, raw: str = "raw") -> str:
+    """Panels side by side with one legend; the same names have the same colours in all.
+
+    raw: what the panels' line across for undisturbed data is called.
+    """
     names = list(dict.fromkeys(name for panel in shown for name in panel.curves))
     tones = dict(zip(names, _TONES[: len(names)], strict=True))
-    legend, needed = _legend(tones)
+    legend, needed = _legend(tones, raw)
     width = max(_LEFT + len(shown) * (_WIDTH + _GAP) - _GAP + 12, needed)
     parts = [legend, svg.text(0, 58, y_label, "axis-name")]
     for number, panel in enumerate(shown):
-        parts.append(_panel(panel, _LEFT + number * (_WIDTH + _GAP), tones, x_label))
-    described = "; ".join(_in_words(panel) for panel in shown)
+        parts.append(_panel(panel, _LEFT + number * (_WIDTH + _GAP), tones, axis))
+    described = "; ".join(_in_words(panel, raw) for panel in shown)
     chart = svg.picture(width, _BOTTOM + 36, f"{y_label}. {described}", Markup("").join(parts))
     return standalone(chart, _CURVES)
 
 
-def _legend(tones: Mapping[str, str]) -> tuple[Markup, float]:
+def _legend(tones: Mapping[str, str], raw: str) -> tuple[Markup, float]:
     """The names with their lines, and how wide they are."""
     parts, x = [], 0.0
-    for name, tone in [*tones.items(), ("raw", "raw"), ("chance", "chance")]:
+    for name, tone in [*tones.items(), (raw, "raw"), ("chance", "chance")]:
         if tone in _TONES:
             parts.append(svg.tag("path", {"d": f"M{x} 10L{x + 26} 10", "class": tone}))
         else:
@@ -115,19 +146,19 @@ def _legend(tones: Mapping[str, str]) -> tuple[Markup, float]:
     return Markup("").join(parts), x
 
 
-def _panel(panel: Panel, left: float, tones: Mapping[str, str], x_label: str) -> Markup:
+def _panel(panel: Panel, left: float, tones: Mapping[str, str], axis: Axis) -> Markup:
     places = [mark.x for marks in panel.curves.values() for mark in marks]
-    across = svg.Scale(0.0, max(places), left, left + _WIDTH)
+    across = axis.scale(places, left)
     down = svg.Scale(*panel.bounds, _BOTTOM, _TOP)
     parts = [svg.text(left, 38, panel.title, "value")]
-    parts.append(svg.horizontal_axis(across, _TOP, _BOTTOM, x_label, 6))
+    parts.append(axis.drawn(across))
     for value in svg.ticks(*panel.bounds, 6):
         parts.append(svg.line(left, down(value), left + _WIDTH, down(value), "gridline"))
         parts.append(svg.text(left - 6, down(value) + 4, f"{value:g}", "tick", "end"))
     for height, css in ((panel.raw, "raw"), (panel.chance, "chance")):
         parts.append(svg.line(left, down(height), left + _WIDTH, down(height), css))
     for name, marks in panel.curves.items():
-        points = [(across(mark.x), down(mark.value)) for mark in marks]
+        points = [(across(axis.place(mark.x)), down(mark.value)) for mark in marks]
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
         parts.append(svg.tag("path", {"d": f"M{path}", "class": tones[name]}))
         for mark, (x, y) in zip(marks, points, strict=True):
@@ -136,12 +167,13 @@ def _panel(panel: Panel, left: float, tones: Mapping[str, str], x_label: str) ->
     return Markup("").join(parts)
 
 
-def _in_words(panel: Panel) -> str:
+def _in_words(panel: Panel, raw: str) -> str:
     curves = (
         f"{name} {', '.join(f'{mark.value:.3f} at {mark.x:g}' for mark in marks)}"
         for name, marks in panel.curves.items()
     )
-    return f"{panel.title}: raw {panel.raw:.3f}, chance {panel.chance:.3f}, {', '.join(curves)}"
+    lines = f"{raw} {panel.raw:.3f}, chance {panel.chance:.3f}"
+    return f"{panel.title}: {lines}, {', '.join(curves)}"
 
 
 def matrices(tables: Mapping[str, Sequence[Sequence[float]]], classes: Sequence[str]) -> str:

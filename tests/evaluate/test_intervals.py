@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import pytest
 from scipy import stats
 
-from understudy.evaluate import intervals
 from understudy.evaluate.intervals import (
     Interval,
     clopper_pearson,
@@ -25,10 +22,6 @@ def test_wilson_agrees_with_scipy(hits: int, count: int) -> None:
     ours = wilson(hits / count, count)
     assert ours.low == pytest.approx(theirs.low, abs=1e-12)
     assert ours.high == pytest.approx(theirs.high, abs=1e-12)
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(intervals) == doctest.TestResults(failed=0, attempted=2)
 
 
 @pytest.mark.parametrize(("hits", "count"), [(0, 10), (3, 10), (10, 10), (1, 60_000)])

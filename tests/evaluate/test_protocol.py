@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 import yaml
 
 from understudy.errors import UserError
-from understudy.evaluate import protocol as protocol_module
 from understudy.evaluate.protocol import Protocol, load_protocol, protocol_names
 from understudy.evaluate.registry import EXTRACTORS, METRICS
 from understudy.evaluate.selection import RULES
@@ -63,10 +61,6 @@ def test_dpimagebench_is_trained_as_its_code_does() -> None:
     cifar = load_protocol("dpimagebench-cifar")
     assert (cifar.training.epochs, cifar.training.batch_size) == (200, 126)
     assert (cifar.training.optimiser, cifar.training.step_epochs) == ("sgd", 60)
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(protocol_module) == doctest.TestResults(failed=0, attempted=1)
 
 
 def test_a_benchmarks_protocol_is_only_a_file(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def suite_names() -> tuple[str, ...]:
     """The suites that ship with the package.
 
     >>> suite_names()
-    ('mnist', 'smoke')
+    ('budgets', 'diffusion', 'mnist', 'smoke')
     """
     return tuple(sorted(p.stem for p in _shipped().iterdir() if p.suffix == ".yaml"))
 

@@ -72,6 +72,17 @@ class TestLoss:
         same = torch.allclose(losses(training, batch), losses(training, other))
         assert same is not matters
 
+    def test_even_weights_shorten_the_losses_of_high_levels(self) -> None:
+        config = replace(SMALL, deviation=0.5)
+        training, batch = training_of(config), batch_of(training_of(config))
+        values = torch.linspace(-2.0, 2.0, len(batch))
+        batch = replace(batch, draws={**batch.draws, "level": values})
+        even = losses(training_of(replace(config, level_weights="even")), batch)
+        sigma = config.noise_levels.of(values)
+        expected = 0.5 / (sigma**2 + 0.25).sqrt()
+        assert torch.allclose(even / losses(training, batch), expected, rtol=1e-4)
+        assert (expected.diff() < 0).all()
+
     def test_half_of_the_images_are_mirrored_if_asked(self) -> None:
         training = training_of(replace(SMALL, flip=True))
         batch = batch_of(training)

@@ -11,6 +11,8 @@ from understudy.methods.diffusion.network import NetworkSpec
 from understudy.methods.diffusion.samplers import SAMPLERS, SamplerSettings
 from understudy.nets.sizes import Shape
 
+EDM_WEIGHTS, EVEN_WEIGHTS = "edm", "even"
+
 
 @dataclass(frozen=True)
 class DiffusionConfig:
@@ -41,6 +43,12 @@ class DiffusionConfig:
     )
     level_values: tuple[float, ...] = setting(
         (-1.2, 1.2), "the two numbers of `levels`", low=-20.0, high=20.0
+    )
+    level_weights: str = setting(
+        EDM_WEIGHTS,
+        "how much losses at each noise level count: as in EDM, or `even` gradients, so that "
+        "high levels do not fill a record's clip",
+        choices=(EDM_WEIGHTS, EVEN_WEIGHTS),
     )
     deviation: float = setting(
         EDM_DEVIATION, "standard deviation that pixels in [-1, 1] are assumed to have", low=1e-3

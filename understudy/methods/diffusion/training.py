@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from understudy.methods.diffusion.network import NetworkSpec
-from understudy.methods.diffusion.settings import DiffusionConfig
+from understudy.methods.diffusion.settings import EVEN_WEIGHTS, DiffusionConfig
 from understudy.nets.averaging import average_into
 from understudy.nets.packing import pack_module, pack_optimizer, unpack_module, unpack_optimizer
 from understudy.nets.seeding import built
@@ -94,6 +94,7 @@ class DenoiserTraining:
     def _make_loss(self) -> Loss:
         levels, scaling = self.config.noise_levels, self.config.preconditioning
         classes, drop, mirrored = self.spec.classes, self.config.label_drop, self.config.flip
+        even = self.config.level_weights == EVEN_WEIGHTS
 
         def loss(models: Sequence[Callable[..., Any]], batch: Batch) -> torch.Tensor:
             images = 2 * batch.features - 1
@@ -103,7 +104,8 @@ class DenoiserTraining:
             codes = chosen_codes(batch.labels, batch.draws[CHOICE])
             codes = torch.where(batch.draws[DROP] < drop, classes, codes)
             sigma = levels.of(batch.draws[levels.draw])
-            return scaling.losses(models[0], images, batch.draws[NOISE], sigma, codes)
+            values = scaling.losses(models[0], images, batch.draws[NOISE], sigma, codes)
+            return values * scaling.evening(sigma) if even else values
 
         return loss
 

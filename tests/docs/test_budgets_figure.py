@@ -1,0 +1,54 @@
+"""The pictures of accuracy against epsilon show the evidence, and like runs alone."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.scripts import load_script
+from understudy.bench.store import read_store
+
+
+@pytest.fixture(scope="module")
+def figure() -> ModuleType:
+    return load_script("budgets_figure")
+
+
+def test_the_pictures_are_drawn_from_the_evidence(figure: ModuleType) -> None:
+    stored = read_store(figure.EVIDENCE).of_kind("run", trusted_only=True)
+    drawn = figure.pictures([file.parsed() for file in stored])
+    assert set(drawn) == {path.name for path in figure.IMAGES.glob("accuracy-*.svg")}
+    for name, text in drawn.items():
+        kept = (figure.IMAGES / name).read_text(encoding="utf-8")
+        assert kept == text, f"run benchmarks/budgets_figure.py: {name} is of other evidence"
+
+
+def run(protocol: str = "standard", status: str = "ok", **changes: Any) -> dict[str, Any]:
+    whole = {"dataset": "digits", "method": "dpdm", "epsilon": 2.0, "limit": None, "changes": []}
+    read = {"value": 0.8, "low": 0.7, "high": 0.9, "reference": 0.95, "chance": 0.1}
+    row = {"metric": "gen2real accuracy", "variant": "cnn", "status": "ok", **read}
+    metrics = {"protocol": {"name": protocol}, "rows": [row]}
+    return {"status": status, "config": whole | changes, "metrics": metrics}
+
+
+@pytest.mark.parametrize(
+    ("changes", "drawn"),
+    [
+        ({}, True),
+        ({"status": "failed"}, False),
+        ({"limit": 50}, False),
+        ({"changes": ["steps"]}, False),
+        ({"dataset": "portraits"}, False),
+    ],
+)
+def test_only_whole_runs_by_presets_are_drawn(
+    figure: ModuleType, changes: dict[str, Any], drawn: bool
+) -> None:
+    assert bool(figure.points_of(run(**changes))) is drawn
+
+
+def test_another_protocol_is_not_mixed_in(figure: ModuleType) -> None:
+    assert figure.points_of(run())
+    assert not figure.points_of(run(protocol="reduced"))

@@ -14,6 +14,11 @@ from understudy.bench import away
 from understudy.bench.suite import load_suite
 
 script = load_script("tuning_table")
+drawing_table = load_script("drawing_table")
+DENOISER = (
+    *("attention=0", "batch=8", "blocks=1", "multipliers=1", "multiplicity=2", "patch=8"),
+    *("sampling_steps=2", "steps=1", "width=8"),
+)
 
 
 def test_every_run_has_its_own_settings_and_figures(
@@ -45,4 +50,17 @@ def test_the_sweep_of_diffusion_settings_is_a_suite_of_both_datasets() -> None:
     for cell in cells:
         tried[cell.dataset].append((cell.method, cell.epsilon, cell.settings))
     assert tried["mnist"] == tried["fashion-mnist"]
-    assert len(cells) == 20
+    assert {cell.method for cell in cells} == {"dpdm", "dp-feta"}
+
+
+def test_ways_of_drawing_are_compared_on_one_fit(workplace: Workplace) -> None:
+    packed(workplace, measured_cell(workplace, method="dpdm", settings=DENOISER))
+    assert work_off(workplace) == away.OK
+    ways = [{"guidance": 1.0}, {"name": "ddim", "steps": 1}]
+    (workplace / "ways.json").write_text(json.dumps(ways))
+    words = ["--ways", str(workplace / "ways.json"), "--json", str(workplace / "found.json")]
+    drawing_table.main([str(workplace / "job"), *words])
+    found = json.loads((workplace / "found.json").read_text())
+    assert [row["way"] for row in found] == ways
+    assert all(set(row["accuracy"]) == {"mlp", "mlp-100"} for row in found)
+    assert found[0]["config"]["steps"] == 1

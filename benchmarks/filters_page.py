@@ -7,10 +7,11 @@ Everything below the heading is replaced; a measurement that is not there is nam
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from page_tables import measured, table
 
 ROOT = Path(__file__).resolve().parent.parent
 EVIDENCE, PAGE = ROOT / "benchmarks" / "evidence", ROOT / "docs" / "filters.md"
@@ -53,7 +54,7 @@ def section(folder: Path) -> str:
     for name, maker in makers.items():
         path = folder / f"{name}.json"
         if path.exists():
-            blocks += maker(mnist_result(folder) if maker is mnist else _result(path))
+            blocks += maker(mnist_result(folder) if maker is mnist else measured(path))
         else:
             blocks.append(f"`{name}` is still to be measured (`benchmarks/{name}.py`).")
     return "\n\n".join(blocks) + "\n"
@@ -62,12 +63,7 @@ def section(folder: Path) -> str:
 def mnist_result(folder: Path) -> dict[str, Any]:
     """What was measured on MNIST: two files of one run."""
     paths = [folder / f"{name}.json" for name in ("filters_mnist", "filters_sweeps")]
-    return {part: v for path in paths if path.exists() for part, v in _result(path).items()}
-
-
-def _result(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["result"]
-    return found
+    return {part: v for path in paths if path.exists() for part, v in measured(path).items()}
 
 
 def mnist(result: Mapping[str, Any]) -> list[str]:
@@ -225,14 +221,6 @@ def speed(result: Mapping[str, Any]) -> list[str]:
     rows = [[name, *(found[column] for column in columns)] for name, found in result.items()]
     header = ["filter", *(column.replace("_", " ") for column in columns)]
     return ["**Time and size**, 10,000 latents, one core.", table(header, rows)]
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    return "\n".join([_line(header), _line(["---"] * len(header)), *map(_line, rows)])
-
-
-def _line(cells: Sequence[object]) -> str:
-    return f"| {' | '.join(f'{c:.3f}' if isinstance(c, float) else str(c) for c in cells)} |"
 
 
 def _seeds(found: Mapping[str, Any]) -> str:

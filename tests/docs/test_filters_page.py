@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 from types import ModuleType
 
-ROOT = Path(__file__).parents[2]
+from tests.scripts import load_script
 
 
 def maker() -> ModuleType:
-    spec = importlib.util.spec_from_file_location(
-        "filters_page", ROOT / "benchmarks" / "filters_page.py"
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("filters_page")
 
 
 def test_the_page_is_made_from_the_evidence() -> None:

@@ -55,8 +55,8 @@ class Preconditioning:
     def evening(self, levels: torch.Tensor) -> torch.Tensor:
         """A weight for each row's loss with which gradients are about as long at all levels.
 
-        EDM keeps losses even; of a trained denoiser the gradients are then ten times as long
-        at high levels, where one record teaches least. Draws that share a clip with such a
+        EDM keeps losses even; of a trained denoiser the gradients are then far longer at high
+        levels, where one record teaches least. Draws that share a clip with such a
         one would hardly count. The weight is d / sqrt(s^2 + d^2).
         """
         return self.deviation * (levels.square() + self.deviation**2).rsqrt()

@@ -1,0 +1,104 @@
+"""Write the measured part of docs/diffusion.md from the evidence files.
+
+    python benchmarks/diffusion_page.py
+
+Everything below the heading is replaced; a measurement that is not there is named as missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from page_tables import measured, table
+
+ROOT = Path(__file__).resolve().parent.parent
+EVIDENCE, PAGE = ROOT / "benchmarks" / "evidence", ROOT / "docs" / "diffusion.md"
+HEADING = "## What was measured"
+
+
+def main() -> None:
+    before = PAGE.read_text(encoding="utf-8").partition(HEADING)[0]
+    PAGE.write_text(before + section(EVIDENCE), encoding="utf-8")
+
+
+def section(folder: Path) -> str:
+    """The heading and all that follows it."""
+    makers = {
+        "engine": engine,
+        "engine_cpu": engine_cpu,
+        "dpdm-digits": digits,
+        "samplers": samplers,
+    }
+    blocks = [HEADING]
+    for name, maker in makers.items():
+        path = folder / f"{name}.json"
+        missing = f"`{name}` is still to be measured (`benchmarks/{name.replace('-', '_')}.py`)."
+        blocks += maker(measured(path)) if path.exists() else [missing]
+    return "\n\n".join(blocks) + "\n"
+
+
+def engine(result: Mapping[str, Any]) -> list[str]:
+    """Steps on a GPU: private ones beside plain ones of the same network."""
+    rows = [
+        [
+            f"{row['network']}x{row['network']}, {row['parameters'] / 1e6:.1f}M",
+            row["draws"],
+            f"{row['multiply_adds'] / 1e6:,.0f}M",
+            f"{row['passes_per_second']:,.0f}",
+            f"{row['peak_gigabytes']:.1f} GB",
+            f"{row['ratio']:.2f}" if row["draws"] == 32 else "",
+        ]
+        for row in sorted(result["rows"], key=lambda r: (r["network"], r["draws"]))
+    ]
+    peer, promised = result["peer"], result["promised"]
+    return [
+        "**A private step on one H200** (`benchmarks/engine.py`), bfloat16, compiled. The "
+        f"strongest peer's network has {peer['parameters'] / 1e6:.1f}M parameters and "
+        f"{peer['multiply_adds'] / 1e6:,.0f}M multiplications a pass. Promised with 32 draws at "
+        f"28x28: {promised['passes_per_second']:,} passes a second, "
+        f"{promised['peak_gigabytes']} GB, {promised['ratio']} times the plain step.",
+        table(
+            ["network", "draws", "multiplications", "passes a second", "memory", "times plain"],
+            rows,
+        ),
+    ]
+
+
+def engine_cpu(result: Mapping[str, Any]) -> list[str]:
+    found = {name: row for name, row in result.items() if isinstance(row, Mapping)}
+    ratios = ", ".join(f"{name} {row['ratio']:.2f}" for name, row in found.items())
+    return [
+        "**A private step on one core** (`benchmarks/engine_cpu.py`), batch 64, times the plain "
+        f"step of the same network: {ratios} (promised: {result['promised']})."
+    ]
+
+
+def digits(result: Mapping[str, Any]) -> list[str]:
+    read = result["gen2real accuracy"]
+    shown = ", ".join(f"{name.upper()} {100 * row['value']:.1f}%" for name, row in read.items())
+    return [
+        "**On a laptop** (`benchmarks/dpdm_digits.py`): `understudy synthesize digits --method "
+        f"dpdm --epsilon 10` on {result['cores']} cores; accuracy of classifiers that learned from it: "
+        f"{shown} (promised: CNN 80% in under five minutes; "
+        f"{'kept' if result['kept'] else 'not kept'})."
+    ]
+
+
+def samplers(result: Mapping[str, Any]) -> list[str]:
+    """Few steps beside a thousand of the same sampler."""
+    rows = [
+        [way, found["passes an image"], *(v for k, v in found.items() if k != "passes an image")]
+        for way, found in result.items()
+    ]
+    names = [k for k in next(iter(result.values())) if k != "passes an image"]
+    return [
+        "**Few sampling steps against a thousand** (`benchmarks/samplers.py`): a denoiser of the "
+        "digits' preset, trained without noise, drawn from in every way with one seed.",
+        table(["sampler, steps", "passes an image", *names], rows),
+    ]
+
+
+if __name__ == "__main__":
+    main()

@@ -80,8 +80,8 @@ def digits(result: Mapping[str, Any]) -> list[str]:
     shown = ", ".join(f"{name.upper()} {100 * row['value']:.1f}%" for name, row in read.items())
     return [
         "**On a laptop** (`benchmarks/dpdm_digits.py`): `understudy synthesize digits --method "
-        f"dpdm --epsilon 10` on {result['cores']} cores; accuracy of classifiers that learned from it: "
-        f"{shown} (promised: CNN 80% in under five minutes; "
+        f"dpdm --epsilon 10` on {result['cores']} cores; accuracy of classifiers that learned from "
+        f"it: {shown} (promised: CNN 80% in under five minutes; "
         f"{'kept' if result['kept'] else 'not kept'})."
     ]
 

@@ -90,7 +90,7 @@ def samplers(result: Mapping[str, Any]) -> list[str]:
     """Few steps beside a thousand of the same sampler."""
     rows = [
         [way, found["passes an image"], *(v for k, v in found.items() if k != "passes an image")]
-        for way, found in result.items()
+        for way, found in sorted(result.items(), key=_by_sampler_and_steps)
     ]
     names = [k for k in next(iter(result.values())) if k != "passes an image"]
     return [
@@ -98,6 +98,11 @@ def samplers(result: Mapping[str, Any]) -> list[str]:
         "digits' preset, trained without noise, drawn from in every way with one seed.",
         table(["sampler, steps", "passes an image", *names], rows),
     ]
+
+
+def _by_sampler_and_steps(item: tuple[str, Mapping[str, Any]]) -> tuple[str, int]:
+    name, steps = item[0].split()
+    return name, int(steps)
 
 
 if __name__ == "__main__":

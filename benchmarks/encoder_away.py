@@ -4,12 +4,14 @@
     python benchmarks/encoder_away.py teach JOB -o OUT/faces.safetensors \
         --device cuda --minutes 8                                                  (there)
     python benchmarks/encoder_away.py join OUT -o faces.safetensors                (here)
+    python benchmarks/encoder_away.py settle JOB -o faces.safetensors              (anywhere)
 
 `pack` writes the JPEG files of the encoder's share (`faces.py`) as they are, and the settings.
 `teach` decodes them, by Pillow or torchvision, whichever is there, and runs the training of
 `understudy filter init`. Out of time, it leaves its checkpoint in JOB and, in pieces, beside the
 file it was to write: the same command goes on, there or, with the pieces put into JOB, on
-another machine. Files above 15 MB are written in pieces; `join` puts them together again.
+another machine. Files above 15 MB are written in pieces; `join` puts them together again. `settle`
+takes the encoder as the checkpoint in JOB has it; its file says after how many steps that was.
 
 UTKFace is for non-commercial research. A job holds its pictures and an encoder is a model of them:
 neither is to be published, and the encoder's file says so.
@@ -22,14 +24,16 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from face_job import (
+    ENDS,
     FORMAT,
     PIECE_BYTES,
     decoded,
@@ -65,6 +69,8 @@ def main(words: Sequence[str] | None = None) -> int:
             pack(asked.data, asked.out, asked.set, asked.seed, asked.limit)
         elif asked.verb == "teach":
             return teach(asked.job, asked.out, asked.device, asked.minutes)
+        elif asked.verb == "settle":
+            settle(asked.job, asked.out)
         else:
             encoder = join_encoder(asked.folder, asked.out)
             print(f"joined   {asked.out}: digest {encoder.digest}")
@@ -125,9 +131,7 @@ def teach(job: Path, out: Path, device: str, minutes: float) -> int:
     images = decoded(job, tuple(told["shape"]))
     clock.say(f"{len(images):,} pictures decoded; teaching on {_device_name(where)}")
     clock.records_a_step = config.batch
-    mark = settings_mark(told["config"], told["seed"], told["provenance"]["trained_on"])
-    keep = Checkpoint(job / CHECKPOINT, mark, _SAVE_EVERY)
-    _take_pieces(job)
+    keep = _checkpoint(job, told)
     out.parent.mkdir(parents=True, exist_ok=True)
     method, records = DenseNetVAE(), Records(images, {}, Schema(()))
     provenance = Provenance.from_json(told["provenance"])
@@ -138,11 +142,41 @@ def teach(job: Path, out: Path, device: str, minutes: float) -> int:
         pieces = write_pieces(out.parent, CHECKPOINT, keep.path.read_bytes()) if kept else 0
         clock.say(f"out of time; the checkpoint is in {job} and beside {out.name}, {pieces} pieces")
         return UNFINISHED
-    # The attributes that users choose among; learning looked at none of them.
-    schema = replace(Schema.from_json(told["schema"]), label=None)
-    digest = _write_encoder(out, replace(encoder, schema=schema))
+    digest = _write_encoder(out, replace(encoder, schema=_choosable(told)))
     clock.say(f"wrote {out}: digest {digest}")
     return DONE
+
+
+def settle(job: Path, out: Path) -> None:
+    """Write the encoder as its stopped training left it; whoever cites it says so."""
+    if out.exists():
+        raise UserError(f"-o {out} exists already; choose another or delete it.")
+    told = read_job(job)
+    config = build_config(DenseNetVAE.Config, told["config"])
+    planned = config.epochs * math.ceil(len(np.load(job / ENDS)) / config.batch)
+    whole = Provenance.from_json(told["provenance"])
+
+    def provenance(steps: int) -> Provenance:
+        stopped = f"{whole.settings}; stopped after {steps:,} of {planned:,} steps"
+        return replace(whole, settings=stopped)
+
+    encoder = DenseNetVAE().as_kept(
+        config, tuple(told["shape"]), provenance, told["seed"], _checkpoint(job, told)
+    )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_encoder(out, replace(encoder, schema=_choosable(told)))
+    print(f"settled  {out}: {encoder.provenance.settings}")
+
+
+def _choosable(told: Mapping[str, Any]) -> Schema:
+    """The attributes that users choose among; learning looked at none of them."""
+    return replace(Schema.from_json(told["schema"]), label=None)
+
+
+def _checkpoint(job: Path, told: Mapping[str, Any]) -> Checkpoint:
+    mark = settings_mark(told["config"], told["seed"], told["provenance"]["trained_on"])
+    _take_pieces(job)
+    return Checkpoint(job / CHECKPOINT, mark, _SAVE_EVERY)
 
 
 class OutOfTimeError(Exception):
@@ -243,6 +277,9 @@ def _parser() -> argparse.ArgumentParser:
     teaching.add_argument("-o", "--out", type=Path, required=True, help="NAME.safetensors")
     teaching.add_argument("--device", default="auto")
     teaching.add_argument("--minutes", type=float, default=8.0, help="of this call, decoding too")
+    settling = verbs.add_parser("settle", help="the encoder as a stopped training left it")
+    settling.add_argument("job", type=Path)
+    settling.add_argument("-o", "--out", type=Path, required=True, help="NAME.safetensors")
     joining = verbs.add_parser("join", help="here: the encoder's file from what came back")
     joining.add_argument("folder", type=Path)
     joining.add_argument("-o", "--out", type=Path, required=True, help="NAME.safetensors")

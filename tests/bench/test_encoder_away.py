@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 from PIL import Image
 
@@ -153,6 +154,26 @@ def test_out_of_time_goes_on_here_and_elsewhere(
     pieces[-1].unlink()
     with refused("pieces"):
         job_module.joined_pieces(cut.parent, script.CHECKPOINT)
+
+
+def test_a_stopped_training_can_be_settled_and_says_so(
+    packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settled = tmp_path / "settled.safetensors"
+    assert script.main(["settle", str(packed), "-o", str(settled)]) == 2
+    monkeypatch.setattr(script, "_SAVE_EVERY", 0.0)
+    monkeypatch.setattr(script._Ticks, "advance", stopping_after(2))
+    words = ["-o", str(tmp_path / "out" / "faces.safetensors"), "--device", "cpu"]
+    assert script.main(["teach", str(packed), *words]) == script.UNFINISHED
+    assert script.main(["settle", str(packed), "-o", str(settled)]) == 0
+    encoder = read_encoder(settled)
+    assert "; stopped after 2 of " in encoder.provenance.settings
+    assert math.isinf(encoder.provenance.epsilon)
+    assert encoder.schema.names == ("gender", "age", "race")
+    kept = safetensors.torch.load_file(packed / script.CHECKPOINT)
+    weights = encoder.encoder.state_dict()
+    assert all(torch.equal(kept[f"encoder.{k}"], v) for k, v in weights.items())
+    assert script.main(["settle", str(packed), "-o", str(settled)]) == 2
 
 
 def stopping_after(steps: int) -> Any:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+import numpy as np
 import torch
 
 from understudy.data.records import Records
+from understudy.data.schema import Schema
 from understudy.encoders.encoder import Encoder
 from understudy.encoders.objective import PROJECTIONS, Objective
 from understudy.encoders.provenance import CENTRAL, REVEALED, Provenance
@@ -178,6 +180,25 @@ class _EncoderMethod(ABC):
         """Learn from public records, which costs nothing."""
         pair = self._learn(config, records, seed, device, progress, checkpoint)
         return self._finished(config, pair, records, provenance)
+
+    def as_kept(
+        self,
+        config: Any,
+        shape: tuple[int, ...],
+        provenance: Callable[[int], Provenance],
+        seed: int,
+        checkpoint: Checkpoint,
+    ) -> Encoder:
+        """The encoder as a stopped training left it; `provenance` is given the steps it had.
+
+        Guarantee: none, as `learn_openly`.
+        """
+        pair = Pair(self.spec(config, shape), config.learning_rate, seed, torch.device("cpu"))
+        steps = checkpoint.load(pair)
+        if not steps:
+            raise UserError(f"there is no checkpoint {checkpoint.path}; teach first.")
+        nobody = Records(np.empty((0, *shape), np.uint8), {}, Schema(()))
+        return self._finished(config, pair, nobody, provenance(steps))
 
     def _learn(
         self,

@@ -7,7 +7,7 @@ ENCODER is a densenet encoder file (`benchmarks/encoder_away.py`, or `understudy
 several at once. Filters are trained on the filter share of the training part (`faces.py`), readers
 afresh on the same records as they are sent, and asked about the test part. --choose measures on a
 split of the filter share instead, for choosing settings, and writes nothing down. --latents keeps
-the latents, which take about ten minutes of one core. One evidence file; figures, no pictures.
+the latents, which take about ten minutes of one core. Evidence files hold figures, no pictures.
 """
 
 from __future__ import annotations
@@ -110,23 +110,39 @@ def main() -> None:
     result = measure(faces, seeds, seconds, pictures=not asked.choose)
     if asked.choose:
         return
-    write_measurement(
-        EVIDENCE,
-        "filters_faces",
-        provenance=provenance,
-        command=f"python benchmarks/filters_faces.py ENCODER --seeds {asked.seeds}",
-        config={
-            "encoder": faces.encoder.digest,
-            "encoder learnt from": faces.encoder.provenance.trained_on,
-            "from the encoder's share alone": faces.known_share,
-            "readers": list(READERS),
-            "settings": settings(),
-        },
-        seeds=seeds,
-        seconds=seconds,
-        peak_gigabytes=None,
-        result=result,
-    )
+    command = f"python benchmarks/filters_faces.py ENCODER --seeds {asked.seeds}"
+    for name, part in files_of(result).items():
+        write_measurement(
+            EVIDENCE,
+            name,
+            provenance=provenance,
+            command=command,
+            config=described(faces),
+            seeds=seeds,
+            seconds=seconds,
+            peak_gigabytes=None,
+            result=part,
+        )
+
+
+def files_of(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Evidence files and what each holds: the table, then all rows of two choices a file."""
+    tasks = list(result["choices"].items())
+    files = {"filters_faces": {k: v for k, v in result.items() if k != "choices"}}
+    for number, first in enumerate(range(0, len(tasks), 2), start=1):
+        files[f"filters_faces-{number}"] = {"choices": dict(tasks[first : first + 2])}
+    return files
+
+
+def described(faces: Faces) -> dict[str, Any]:
+    return {
+        "encoder": faces.encoder.digest,
+        "encoder learnt from": faces.encoder.provenance.trained_on,
+        "encoder's settings": faces.encoder.provenance.settings,
+        "from the encoder's share alone": faces.known_share,
+        "readers": list(READERS),
+        "settings": settings(),
+    }
 
 
 def settings() -> dict[str, Any]:
@@ -187,7 +203,8 @@ def measure(
         if pictures:
             tasks[words_of(choice)]["decoded"] = decoded(faces, choice)
         seconds[words_of(choice)] = round(time.process_time() - start, 1)
-    return {"published": papers("3"), "table": table, "choices": tasks}
+    told = {"published": papers("3"), "table": table, "seeds": list(seeds)}
+    return {**told, "choices": tasks}
 
 
 def words_of(choice: Choice) -> str:

@@ -176,13 +176,12 @@ def _means(
 
 def faces(result: Mapping[str, Any]) -> list[str]:
     """Table 3: each hidden attribute with the kept one beside it, then the paper's on CelebA."""
-    seeds = next(iter(result["choices"].values()))["seeds"]
     ours = result["table"]
     header = ["choice, reader", "hidden", "majority"]
     header += [f"{role} {sent}" for role in ("hidden", "kept") for sent in _SENT]
     rows = [[f"{r['with']}, {r['reader']}", *(r[name] for name in header[1:])] for r in ours]
     words = (
-        f"**Faces: UTKFace beside the paper's CelebA (its Table 3).** {_seeds({'seeds': seeds})} "
+        f"**Faces: UTKFace beside the paper's CelebA (its Table 3).** {_seeds(result)} "
         "The paper's filter is linear; `gaussian` is noise of equal distortion."
     )
     more = ["choice", "hidden"]

@@ -92,9 +92,18 @@ def test_the_table_has_raw_and_sent_beside_the_majority(
     assert abs(row["majority"] - 0.5) < 0.1
     assert row["information linear"] < row["information raw"]
     assert {p["metric"] for p in result["published"]} >= {"hidden male accuracy"}
-    run = result["choices"]["hide gender, keep young"]["seeds"]["0"]
+    assert result["seeds"] == [0]
+    rows = json.loads((tmp_path / "filters_faces-1.json").read_text())["result"]["choices"]
+    run = rows["hide gender, keep young"]["seeds"]["0"]
     assert set(run["linear"]["rows"]) == {"gender", "race", "young"}
     assert run["gaussian"]["local epsilon"] > 0
+
+
+def test_two_choices_lie_in_a_file_and_none_is_lost() -> None:
+    result = {"table": [], "seeds": [0], "choices": {name: {} for name in "abcde"}}
+    files = script.files_of(result)
+    assert files.pop("filters_faces") == {"table": [], "seeds": [0]}
+    assert [list(part["choices"]) for part in files.values()] == [["a", "b"], ["c", "d"], ["e"]]
 
 
 def test_choosing_never_sees_the_test_part() -> None:

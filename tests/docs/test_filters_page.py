@@ -84,7 +84,7 @@ def test_faces_stand_beside_the_paper_on_celeba() -> None:
     result = {
         "published": papers,
         "table": [{**choice, "majority": 0.52, **ours}],
-        "choices": {"hide gender, keep young": {"seeds": {"0": {}}}},
+        "seeds": [0],
     }
     _, first, _, second = page.faces(result)
     assert first.splitlines()[2:] == [

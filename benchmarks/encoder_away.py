@@ -148,7 +148,7 @@ def teach(job: Path, out: Path, device: str, minutes: float) -> int:
 
 
 def settle(job: Path, out: Path) -> None:
-    """Write the encoder as its stopped training left it; whoever cites it says so."""
+    """Write the encoder as its stopped training left it; the settings in its file say so."""
     if out.exists():
         raise UserError(f"-o {out} exists already; choose another or delete it.")
     told = read_job(job)

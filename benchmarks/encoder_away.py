@@ -153,7 +153,7 @@ def settle(job: Path, out: Path) -> None:
         raise UserError(f"-o {out} exists already; choose another or delete it.")
     told = read_job(job)
     config = build_config(DenseNetVAE.Config, told["config"])
-    planned = config.epochs * math.ceil(len(np.load(job / ENDS)) / config.batch)
+    planned = config.epochs * math.ceil(len(np.load(job / ENDS, allow_pickle=False)) / config.batch)
     whole = Provenance.from_json(told["provenance"])
 
     def provenance(steps: int) -> Provenance:

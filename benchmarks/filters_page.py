@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from page_tables import measured, table
+from page_tables import Maker, below, blocks_of, measured, table
 
 ROOT = Path(__file__).resolve().parent.parent
 EVIDENCE, PAGE = ROOT / "benchmarks" / "evidence", ROOT / "docs" / "filters.md"
@@ -38,26 +38,19 @@ _PARITY = "demographic parity gap of income between groups of gender"
 
 
 def main() -> None:
-    before = PAGE.read_text(encoding="utf-8").partition(HEADING)[0]
-    PAGE.write_text(before + section(EVIDENCE), encoding="utf-8")
+    below(PAGE, HEADING, section(EVIDENCE))
 
 
 def section(folder: Path) -> str:
     """The heading and all that follows it."""
-    makers = {
-        "filters_mnist": mnist,
+    makers: dict[str, Maker] = {
+        "filters_mnist": lambda _: mnist(mnist_result(folder)),
         "filters_adult": adult,
         "filters_faces": faces,
         "filter_speed": speed,
     }
-    blocks = [HEADING, "Accuracies on test records; readers are trained afresh on what was sent."]
-    for name, maker in makers.items():
-        path = folder / f"{name}.json"
-        if path.exists():
-            blocks += maker(mnist_result(folder) if maker is mnist else measured(path))
-        else:
-            blocks.append(f"`{name}` is still to be measured (`benchmarks/{name}.py`).")
-    return "\n\n".join(blocks) + "\n"
+    words = "Accuracies on test records; readers are trained afresh on what was sent."
+    return "\n\n".join([HEADING, words, *blocks_of(folder, makers)]) + "\n"
 
 
 def mnist_result(folder: Path) -> dict[str, Any]:

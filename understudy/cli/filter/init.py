@@ -13,6 +13,7 @@ from understudy.cli.options import AsJson, Device, Home, Settings
 
 if TYPE_CHECKING:
     from understudy.data.schema import Schema
+    from understudy.run.encoder import PublishedEncoder
 
 
 @guarded
@@ -79,6 +80,10 @@ def command(
         )
     except KeyboardInterrupt as stop:
         raise UserError("stopped by Ctrl-C; add --resume to go on with what is kept.") from stop
+    _tell(found, as_json)
+
+
+def _tell(found: PublishedEncoder, as_json: bool) -> None:
     encoder = found.encoder
     if as_json:
         print_json(

@@ -149,7 +149,9 @@ def parts(stage: Stage) -> dict[str, Callable[[], object]]:
         f"a micro-batch: {stage.rows} records gathered": lambda: make_batch(
             stage.records, chosen, device
         ),
-        "a micro-batch: its draws": lambda: with_draws(batch.repeat(NOISES), training.draws, noise),
+        "a micro-batch: its draws": lambda: with_draws(
+            batch.repeat(NOISES), training.draws, noise, NOISES
+        ),
         "a micro-batch: seclusion": seclusion,
         "a micro-batch: the twin follows": lambda: follow(network, backend._twins[0]),
         "a micro-batch: parameters expanded": leaves,

@@ -41,6 +41,25 @@ def test_every_run_has_its_own_settings_and_figures(
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2
     assert all("steps" in line and "%" in line for line in lines)
+    store = workplace / "store"
+    script.main(["--evidence", str(workplace / "found.json"), "--store", str(store)])
+    kept = json.loads((store / "tuning.json").read_text())["result"]["runs"]
+    assert [row["accuracy"] for row in kept] == [row["accuracy"] for row in found]
+    assert [row["config"]["steps"] for row in kept] == [row["settings"]["steps"] for row in found]
+
+
+def test_runs_of_two_commits_make_no_evidence(workplace: Workplace) -> None:
+    told = {"commit": "a", "dirty": False, "versions": {}, "hardware": {}}
+    row = {"run": "first", "title": "t", "accuracy": {"mlp": 0.5}, "seconds": {}}
+    rows = [
+        {**row, "provenance": told},
+        {**row, "run": "second", "provenance": {**told, "commit": "b"}},
+    ]
+    (workplace / "found.json").write_text(json.dumps(rows))
+    with pytest.raises(SystemExit, match="2 commits"):
+        script.main(["--evidence", str(workplace / "found.json"), "--store", str(workplace)])
+    with pytest.raises(SystemExit):
+        script.main([])
 
 
 def test_the_sweep_of_diffusion_settings_is_a_suite_of_both_datasets() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
 
 Draws = Mapping[str, tuple[int, ...]]
 """Per-row randomness a callback asks for: name -> shape. Names beginning with `uniform`
-are uniform on [0, 1); all others are standard normal."""
+are uniform on [0, 1); all others are standard normal. Of a name that ends in `_paired`, two rows
+of a record that follow one another share a value; in `_mirrored`, the second has its negative."""
+
+PAIRED, MIRRORED = "_paired", "_mirrored"
 
 TRIAL_ROWS = 6
 """Random rows on which a callback is checked before its first use."""
@@ -90,16 +94,36 @@ def _moved(values: np.ndarray, device: torch.device) -> torch.Tensor:
     return here.pin_memory().to(device, non_blocking=True)
 
 
-def with_draws(batch: Batch, draws: Draws, noise: NoiseSource) -> Batch:
-    """The batch with fresh per-row randomness from the door's own stream.
+def with_draws(batch: Batch, draws: Draws, noise: NoiseSource, times: int = 1) -> Batch:
+    """The batch, which holds each record `times` times in a row, with fresh per-row randomness
+    from the door's own stream.
+
+    Guarantee: draws of different records are independent, and of one distribution. Pairs are
+    of one record's rows (a row that is left over stands alone), so who else is in the batch
+    changes nothing in what a record is averaged over.
 
     On a GPU only its seed is the stream's: what a record is averaged over is inside the clip,
     where no guarantee rests on it, and there is a lot of it.
     """
     device, rows = batch.features.device, len(batch)
     drawn = _seeded if device.type == "cuda" else _streamed
-    filled = {name: drawn(name, (rows, *form), noise, device) for name, form in draws.items()}
+    filled = {}
+    for name, form in draws.items():
+        if name.endswith((PAIRED, MIRRORED)):
+            each = rows // times * math.ceil(times / 2)
+            filled[name] = _in_pairs(name, drawn(name, (each, *form), noise, device), times)
+        else:
+            filled[name] = drawn(name, (rows, *form), noise, device)
     return Batch(batch.features, batch.attributes, filled, batch.label)
+
+
+def _in_pairs(name: str, values: torch.Tensor, times: int) -> torch.Tensor:
+    """Each record's values twice, and of an odd number of rows the last one once."""
+    pairs = values.reshape(-1, math.ceil(times / 2), *values.shape[1:])
+    rows = pairs.repeat_interleave(2, dim=1)
+    if name.endswith(MIRRORED):
+        rows[:, 1::2] *= -1
+    return rows[:, :times].flatten(0, 1)
 
 
 def _streamed(

@@ -159,7 +159,7 @@ class GradientEngine:
 
     def _dress(self, batch: Batch, draws: Draws) -> Batch:
         many = self._mechanism.multiplicity
-        return with_draws(batch.repeat(many) if many > 1 else batch, draws, self._noise)
+        return with_draws(batch.repeat(many) if many > 1 else batch, draws, self._noise, many)
 
     def _within_memory(self, work: Callable[[], _Found]) -> _Found:
         """Do it; again with half the micro-batch as often as memory runs out."""

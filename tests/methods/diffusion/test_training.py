@@ -64,6 +64,21 @@ class TestLoss:
             "uniform_flip",
         }
 
+    def test_mirrored_noises_share_all_but_their_sign(self) -> None:
+        training = training_of(replace(SMALL, flip=True, mirrored=True))
+        assert set(training.draws) == {
+            "level_paired",
+            "noise_mirrored",
+            "uniform_drop_paired",
+            "uniform_label_paired",
+            "uniform_flip_paired",
+        }
+        plain = training_of(replace(SMALL, flip=True))
+        batch = batch_of(plain)
+        renamed = dict(zip(training.draws, (batch.draws[n] for n in plain.draws), strict=True))
+        same = replace(batch, draws=renamed)
+        assert torch.equal(losses(training, same), losses(plain, batch))
+
     @pytest.mark.parametrize(("drop", "matters"), [(0.0, True), (1.0, False)])
     def test_a_dropped_label_is_not_looked_at(self, drop: float, matters: bool) -> None:
         training = training_of(replace(SMALL, label_drop=drop))
@@ -71,17 +86,6 @@ class TestLoss:
         other = Batch(batch.features, {"label": (batch.labels + 1) % 3}, batch.draws, "label")
         same = torch.allclose(losses(training, batch), losses(training, other))
         assert same is not matters
-
-    def test_even_weights_shorten_the_losses_of_high_levels(self) -> None:
-        config = replace(SMALL, deviation=0.5)
-        training, batch = training_of(config), batch_of(training_of(config))
-        values = torch.linspace(-2.0, 2.0, len(batch))
-        batch = replace(batch, draws={**batch.draws, "level": values})
-        even = losses(training_of(replace(config, level_weights="even")), batch)
-        sigma = config.noise_levels.of(values)
-        expected = 0.5 / (sigma**2 + 0.25).sqrt()
-        assert torch.allclose(even / losses(training, batch), expected, rtol=1e-4)
-        assert (expected.diff() < 0).all()
 
     def test_half_of_the_images_are_mirrored_if_asked(self) -> None:
         training = training_of(replace(SMALL, flip=True))

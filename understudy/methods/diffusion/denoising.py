@@ -52,15 +52,6 @@ class Preconditioning:
         raw = self._raw(network, noisy, levels, labels)
         return (raw.float() - wanted).square().flatten(1).mean(dim=1)
 
-    def evening(self, levels: torch.Tensor) -> torch.Tensor:
-        """A weight for each row's loss with which gradients are about as long at all levels.
-
-        EDM keeps losses even; of a trained denoiser the gradients are then far longer at high
-        levels, where one record teaches least. Draws that share a clip with such a
-        one would hardly count. The weight is d / sqrt(s^2 + d^2).
-        """
-        return self.deviation * (levels.square() + self.deviation**2).rsqrt()
-
     def _raw(
         self, network: Network, noisy: torch.Tensor, levels: torch.Tensor, labels: torch.Tensor
     ) -> torch.Tensor:

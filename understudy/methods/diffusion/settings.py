@@ -11,8 +11,6 @@ from understudy.methods.diffusion.network import NetworkSpec
 from understudy.methods.diffusion.samplers import SAMPLERS, SamplerSettings
 from understudy.nets.sizes import Shape
 
-EDM_WEIGHTS, EVEN_WEIGHTS = "edm", "even"
-
 
 @dataclass(frozen=True)
 class DiffusionConfig:
@@ -24,6 +22,11 @@ class DiffusionConfig:
         8,
         "noise levels and noises an image is seen with in a step, averaged inside its clip",
         low=1,
+    )
+    mirrored: bool = setting(
+        False,
+        "these in pairs: one noise level, one noise and its negative; what both say about the "
+        "noise cancels, and gradients are shorter",
     )
     clip: float = setting(0.5, "longest gradient of one record", low=1e-9)
     learning_rate: float = setting(1e-3, "Adam's highest rate", low=1e-7, high=1.0)
@@ -43,12 +46,6 @@ class DiffusionConfig:
     )
     level_values: tuple[float, ...] = setting(
         (-1.2, 1.2), "the two numbers of `levels`", low=-20.0, high=20.0
-    )
-    level_weights: str = setting(
-        EDM_WEIGHTS,
-        "how much losses at each noise level count: as in EDM, or `even` gradients, so that "
-        "high levels do not fill a record's clip",
-        choices=(EDM_WEIGHTS, EVEN_WEIGHTS),
     )
     deviation: float = setting(
         EDM_DEVIATION, "standard deviation that pixels in [-1, 1] are assumed to have", low=1e-3

@@ -5,21 +5,38 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from understudy.methods.diffusion.network import NetworkSpec
-from understudy.methods.diffusion.settings import EVEN_WEIGHTS, DiffusionConfig
+from understudy.methods.diffusion.settings import DiffusionConfig
 from understudy.nets.averaging import average_into
 from understudy.nets.packing import pack_module, pack_optimizer, unpack_module, unpack_optimizer
 from understudy.nets.seeding import built
 from understudy.privacy.backends.base import Loss
-from understudy.privacy.batch import Batch, Draws
+from understudy.privacy.batch import MIRRORED, PAIRED, Batch, Draws
 from understudy.privacy.state import State
 
-NOISE, DROP, FLIP, CHOICE = "noise", "uniform_drop", "uniform_flip", "uniform_label"
 _LAST_RATE = 0.02
+
+
+class DrawNames(NamedTuple):
+    """What the draws of a loss are called; names say how they are distributed."""
+
+    level: str
+    noise: str = "noise"
+    drop: str = "uniform_drop"
+    flip: str = "uniform_flip"
+    choice: str = "uniform_label"
+
+    @classmethod
+    def of(cls, config: DiffusionConfig) -> DrawNames:
+        plain = cls(config.noise_levels.draw)
+        if not config.mirrored:
+            return plain
+        paired = cls(*(name + PAIRED for name in plain))
+        return paired._replace(noise=plain.noise + MIRRORED)
 
 
 class DenoiserTraining:
@@ -36,20 +53,15 @@ class DenoiserTraining:
         self.network = built(spec.build, seed, "denoiser").to(device)
         self.average = copy.deepcopy(self.network).requires_grad_(False)
         self.optimizer = self._fresh_optimizer()
+        self._names = DrawNames.of(config)
         self._loss = self._make_loss()
 
     @property
     def draws(self) -> Draws:
         """The randomness that the loss needs with each row, all of it the door's."""
-        asked: dict[str, tuple[int, ...]] = {
-            self.config.noise_levels.draw: (),
-            NOISE: self.spec.shape,
-            DROP: (),
-            CHOICE: (),
-        }
-        if self.config.flip:
-            asked[FLIP] = ()
-        return asked
+        names = self._names
+        single = (names.level, names.drop, names.choice, *([names.flip] * self.config.flip))
+        return {names.noise: self.spec.shape, **dict.fromkeys(single, ())}
 
     @property
     def loss(self) -> Loss:
@@ -94,18 +106,17 @@ class DenoiserTraining:
     def _make_loss(self) -> Loss:
         levels, scaling = self.config.noise_levels, self.config.preconditioning
         classes, drop, mirrored = self.spec.classes, self.config.label_drop, self.config.flip
-        even = self.config.level_weights == EVEN_WEIGHTS
+        names = self._names
 
         def loss(models: Sequence[Callable[..., Any]], batch: Batch) -> torch.Tensor:
             images = 2 * batch.features - 1
             if mirrored:
-                heads = batch.draws[FLIP].reshape(-1, 1, 1, 1) < 0.5
+                heads = batch.draws[names.flip].reshape(-1, 1, 1, 1) < 0.5
                 images = torch.where(heads, images.flip(-1), images)
-            codes = chosen_codes(batch.labels, batch.draws[CHOICE])
-            codes = torch.where(batch.draws[DROP] < drop, classes, codes)
-            sigma = levels.of(batch.draws[levels.draw])
-            values = scaling.losses(models[0], images, batch.draws[NOISE], sigma, codes)
-            return values * scaling.evening(sigma) if even else values
+            codes = chosen_codes(batch.labels, batch.draws[names.choice])
+            codes = torch.where(batch.draws[names.drop] < drop, classes, codes)
+            sigma = levels.of(batch.draws[names.level])
+            return scaling.losses(models[0], images, batch.draws[names.noise], sigma, codes)
 
         return loss
 

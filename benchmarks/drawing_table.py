@@ -41,6 +41,9 @@ def main(words: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(words)
     rows: list[dict[str, Any]] = []
     for folder in job_folders(asked.job, asked.cells):
+        if not (folder / "run" / "synthesizer.json").exists():
+            print(f"not fitted yet: {folder.name}", flush=True)
+            continue
         for way in json.loads(asked.ways.read_text(encoding="utf-8")):
             rows.append(figures(asked.job, folder, way, torch.device(asked.device)))
             print(json.dumps(rows[-1]), flush=True)

@@ -97,6 +97,8 @@ def write_evidence(asked: argparse.Namespace) -> None:
     found = [row for path in asked.evidence for row in json.loads(path.read_text())]
     rows = {row["run"]: row for row in found if row["accuracy"]}
     told = {json.dumps(row.pop("provenance"), sort_keys=True) for row in rows.values()}
+    if not rows:
+        raise SystemExit("no run in these files has a figure yet.")
     if len(told) != 1:
         raise SystemExit(
             f"{len(told)} commits or machines: evidence is of one; name the files apart."

@@ -58,6 +58,9 @@ def test_runs_of_two_commits_make_no_evidence(workplace: Workplace) -> None:
     (workplace / "found.json").write_text(json.dumps(rows))
     with pytest.raises(SystemExit, match="2 commits"):
         script.main(["--evidence", str(workplace / "found.json"), "--store", str(workplace)])
+    (workplace / "none.json").write_text("[]")
+    with pytest.raises(SystemExit, match="no run in these files has a figure"):
+        script.main(["--evidence", str(workplace / "none.json"), "--store", str(workplace)])
     with pytest.raises(SystemExit):
         script.main([])
 
@@ -72,12 +75,17 @@ def test_the_sweep_of_diffusion_settings_is_a_suite_of_both_datasets() -> None:
     assert {cell.method for cell in cells} == {"dpdm", "dp-feta"}
 
 
-def test_ways_of_drawing_are_compared_on_one_fit(workplace: Workplace) -> None:
+def test_ways_of_drawing_are_compared_on_one_fit(
+    workplace: Workplace, capsys: pytest.CaptureFixture[str]
+) -> None:
     packed(workplace, measured_cell(workplace, method="dpdm", settings=DENOISER))
-    assert work_off(workplace) == away.OK
     ways = [{"guidance": 1.0}, {"name": "ddim", "steps": 1}]
     (workplace / "ways.json").write_text(json.dumps(ways))
     words = ["--ways", str(workplace / "ways.json"), "--json", str(workplace / "found.json")]
+    drawing_table.main([str(workplace / "job"), *words])
+    assert capsys.readouterr().out.startswith("not fitted yet: ")
+    assert not (workplace / "found.json").exists()
+    assert work_off(workplace) == away.OK
     drawing_table.main([str(workplace / "job"), *words])
     found = json.loads((workplace / "found.json").read_text())
     assert [row["way"] for row in found] == ways

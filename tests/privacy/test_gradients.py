@@ -62,6 +62,11 @@ def noisy_loss(models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> t
     return ((models[0](noised) - 1.0) ** 2).sum(dim=1) * batch.draws["uniform weight"]
 
 
+def paired_loss(models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> torch.Tensor:
+    noised = batch.features + batch.draws["level_paired"] * batch.draws["noise_mirrored"]
+    return ((models[0](noised) - 1.0) ** 2).sum(dim=1)
+
+
 def joint_loss(models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> torch.Tensor:
     encode, decode = models
     return ((decode(encode(batch.features)) - batch.features.flatten(1)) ** 2).sum(dim=1)
@@ -93,6 +98,7 @@ def _pair() -> list[nn.Module]:
 
 
 NOISE: Draws = {"noise": (1, 4, 4), "level": (1, 1, 1), "uniform weight": ()}
+PAIRS: Draws = {"noise_mirrored": (1, 4, 4), "level_paired": (1, 1, 1)}
 PEOPLE = ["ann"] * 5 + ["bob"] + ["cy"] * 4 + ["di"] * 2 + ["ed"] * 1
 CASES = {
     "mlp": Case(lambda: [mlp()], classify),
@@ -101,6 +107,7 @@ CASES = {
     "two models": Case(_pair, joint_loss),
     "called twice": Case(lambda: [mlp()], twice_loss),
     "multiplicity": Case(lambda: [mlp()], noisy_loss, NOISE, multiplicity=3),
+    "noises in pairs": Case(lambda: [mlp()], paired_loss, PAIRS, multiplicity=4),
     "units": Case(_critic, critic_loss, units=PEOPLE),
     "units, two models": Case(_pair, joint_loss, units=PEOPLE),
 }
@@ -228,6 +235,19 @@ def test_micro_batches_have_one_shape_and_pad_never_truncate(backend: str) -> No
         batches.clear()
         assert engine.clipped_sum(classify, {}, np.arange(count)).units == count
         assert [len(b) for b in batches] == [4] * -(-count // 4)
+
+
+def test_noises_in_pairs_are_a_records_own_and_cancel_in_the_last_micro_batch_too() -> None:
+    case = CASES["noises in pairs"]
+    engine = engine_of(case, "vmap", records(5))
+    engine.prepare(case.loss, case.draws)
+    batches = recording(engine)
+    engine.clipped_sum(case.loss, case.draws, np.arange(5))
+    assert len(batches) == 2
+    for batch in batches:
+        noise = batch.draws["noise_mirrored"].reshape(-1, case.multiplicity, 16)
+        assert (noise[:, 0::2] == -noise[:, 1::2]).all()
+        assert len(noise.abs().flatten().unique()) == noise.numel() // 2
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -64,8 +64,8 @@ class TestLoss:
             "uniform_flip",
         }
 
-    def test_mirrored_noises_share_all_but_their_sign(self) -> None:
-        training = training_of(replace(SMALL, flip=True, mirrored=True))
+    def test_noises_of_a_pair_share_all_but_their_sign(self) -> None:
+        training = training_of(replace(SMALL, flip=True, noise_pairs=True))
         assert set(training.draws) == {
             "level_paired",
             "noise_mirrored",
@@ -165,6 +165,7 @@ class TestSettings:
             ({"level_values": "1"}, "two numbers"),
             ({"level_values": "1,-1"}, "deviation"),
             ({"levels": "log-uniform", "level_values": "2,1"}, "below the second"),
+            ({"noise_pairs": "true", "multiplicity": "3"}, "even multiplicity, not 3"),
             ({"sampler": "euler"}, "one of heun, ddim, edm"),
         ],
     )

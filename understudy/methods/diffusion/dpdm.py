@@ -27,7 +27,7 @@ class DPDM:
 
     A record enters only through the gradient of its own denoising losses, averaged over
     `multiplicity` noise levels and noises, then clipped once to `clip` (a unit's records
-    together). Noises, levels, label drop and mirroring come from the door, per record; the
+    together). Noises, levels, label drop and flips come from the door, per record; the
     label is used inside the clip only. Sampling reads the averaged weights and the seed.
     """
 

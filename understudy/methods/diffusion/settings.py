@@ -23,10 +23,10 @@ class DiffusionConfig:
         "noise levels and noises an image is seen with in a step, averaged inside its clip",
         low=1,
     )
-    mirrored: bool = setting(
+    noise_pairs: bool = setting(
         False,
-        "these in pairs: one noise level, one noise and its negative; what both say about the "
-        "noise cancels, and gradients are shorter",
+        "noises of an image in pairs at one noise level, each with its negative, so that what "
+        "is the noise's own cancels inside the clip (needs an even `multiplicity`)",
     )
     clip: float = setting(0.5, "longest gradient of one record", low=1e-9)
     learning_rate: float = setting(1e-3, "Adam's highest rate", low=1e-7, high=1.0)
@@ -77,6 +77,10 @@ class DiffusionConfig:
     )
 
     def __post_init__(self) -> None:
+        if self.noise_pairs and self.multiplicity % 2:
+            raise UserError(
+                f"setting 'noise_pairs' needs an even multiplicity, not {self.multiplicity}."
+            )
         if len(self.level_values) != 2:
             raise UserError("setting 'level_values' takes two numbers, as -1.2,1.2.")
         if self.levels == "log-normal" and self.level_values[1] <= 0:

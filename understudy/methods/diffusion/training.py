@@ -33,7 +33,7 @@ class DrawNames(NamedTuple):
     @classmethod
     def of(cls, config: DiffusionConfig) -> DrawNames:
         plain = cls(config.noise_levels.draw)
-        if not config.mirrored:
+        if not config.noise_pairs:
             return plain
         paired = cls(*(name + PAIRED for name in plain))
         return paired._replace(noise=plain.noise + MIRRORED)
@@ -60,7 +60,9 @@ class DenoiserTraining:
     def draws(self) -> Draws:
         """The randomness that the loss needs with each row, all of it the door's."""
         names = self._names
-        single = (names.level, names.drop, names.choice, *([names.flip] * self.config.flip))
+        single = [names.level, names.drop, names.choice]
+        if self.config.flip:
+            single.append(names.flip)
         return {names.noise: self.spec.shape, **dict.fromkeys(single, ())}
 
     @property
@@ -105,12 +107,12 @@ class DenoiserTraining:
 
     def _make_loss(self) -> Loss:
         levels, scaling = self.config.noise_levels, self.config.preconditioning
-        classes, drop, mirrored = self.spec.classes, self.config.label_drop, self.config.flip
+        classes, drop, flip = self.spec.classes, self.config.label_drop, self.config.flip
         names = self._names
 
         def loss(models: Sequence[Callable[..., Any]], batch: Batch) -> torch.Tensor:
             images = 2 * batch.features - 1
-            if mirrored:
+            if flip:
                 heads = batch.draws[names.flip].reshape(-1, 1, 1, 1) < 0.5
                 images = torch.where(heads, images.flip(-1), images)
             codes = chosen_codes(batch.labels, batch.draws[names.choice])

@@ -22,7 +22,6 @@ from understudy.methods.diffusion.central_images import (
 )
 from understudy.methods.diffusion.dp_feta import CENTRAL, DPFeta, FetaConfig, _picked
 from understudy.methods.diffusion.planning import TRAINING
-from understudy.methods.diffusion.public_training import jittered
 from understudy.privacy.accountants import price
 from understudy.privacy.batch import Batch
 from understudy.privacy.clipping import Blocks
@@ -78,7 +77,7 @@ class TestMeans:
     def test_without_noise_they_are_the_means(self) -> None:
         records = stripes(60)
         settings = replace(SETTINGS, clip=50.0, cells=1)
-        central = CentralImages.read(dense(settings, records).sum(dim=0), settings, 60)
+        central = CentralImages.read(dense(settings, records).sum(dim=0), settings, 60, 0.0)
         pooled = torch.nn.functional.adaptive_avg_pool2d(batch_of(records).features, 4)
         for label in range(3):
             mean = pooled[torch.from_numpy(records.labels == label)].mean(dim=0)
@@ -93,16 +92,42 @@ class TestMeans:
         noisy = torch.zeros(3, settings.width)
         noisy[:, 0] = torch.tensor([1e-3, -5.0, 40.0]) * settings.unit_mass
         noisy[:, 1:] = 1.0
-        central = CentralImages.read(noisy.flatten(), settings, 60)
+        central = CentralImages.read(noisy.flatten(), settings, 60, 0.0)
         few, negative, many = (float(image.max()) for image in central.images)
         assert few == pytest.approx(1 / 10), "divided by a count that is not declared"
         assert negative == pytest.approx(1 / 10)
         assert many == pytest.approx(1 / 40)
         assert (central.weights > 0).all()
 
+    def test_cells_without_noise_are_the_means_of_their_records(self) -> None:
+        records = stripes(60)
+        settings = replace(SETTINGS, clip=50.0, cells=2)
+        sums = dense(settings, records).sum(dim=0)
+        central = CentralImages.read(sums, settings, 6, 0.0)
+        blocks = sums.reshape(6, settings.width)
+        for image, block in zip(central.images, blocks, strict=True):
+            if float(block[0]) == 0:
+                continue
+            mean = (block[1:] / (block[0] / settings.unit_mass)).reshape(1, 1, 4, 4)
+            large = torch.nn.functional.interpolate(mean, (8, 8), mode="bilinear")[0]
+            assert torch.allclose(image, large, atol=1e-4)
+
+    def test_what_is_noise_of_a_cell_is_not_believed(self) -> None:
+        """Cells that differ by noise alone become their class; those far apart stay."""
+        settings = replace(SETTINGS, side=8, cells=2, classes=1)
+        random, noise = torch.Generator().manual_seed(0), 30.0
+        blocks = torch.zeros(2, settings.width)
+        blocks[:, 0] = 1000 * settings.unit_mass
+        blocks[:, 1:] = 500 + noise * torch.randn(2, settings.width - 1, generator=random)
+        alike = CentralImages.read(blocks.flatten(), settings, 2000, noise).images
+        assert float((alike[0] - alike[1]).std()) < 0.01, "noise is shown as an image"
+        blocks[0, 1:] -= 300 * torch.ones(settings.width - 1)
+        apart = CentralImages.read(blocks.flatten(), settings, 2000, noise).images
+        assert float((apart[1] - apart[0]).mean()) == pytest.approx(0.3, abs=0.02)
+
     def test_their_ground_is_added_back(self) -> None:
         settings = replace(SETTINGS, ground=0.5, cells=1)
-        central = CentralImages.read(torch.zeros(3 * settings.width), settings, 60)
+        central = CentralImages.read(torch.zeros(3 * settings.width), settings, 60, 0.0)
         assert torch.allclose(central.images, torch.full_like(central.images, 0.5))
 
 
@@ -168,17 +193,7 @@ class TestWarmUp:
         images = torch.arange(4).reshape(4, 1, 1, 1).float().expand(4, 1, 8, 8) / 4
         central = CentralImages(images, torch.tensor([0, 0, 1, 1]), torch.tensor([9.0, 1, 1, 1]))
         random = torch.Generator().manual_seed(0)
-        found, labels = _picked(central)(4000, random)
+        found, labels = _picked(central, FETA)(4000, random)
         assert float((labels == 0).float().mean()) == pytest.approx(0.5, abs=0.05)
         bright = found[labels == 0].mean(dim=(1, 2, 3)) > 0.1
         assert float(bright.float().mean()) == pytest.approx(0.1, abs=0.03)
-
-    def test_images_move_a_little(self) -> None:
-        images = torch.zeros(200, 1, 9, 9)
-        images[:, :, 4, 4] = 1.0
-        moved = jittered(images, torch.Generator().manual_seed(0))
-        where = moved.flatten(1).argmax(dim=1)
-        assert len(where.unique()) > 1
-        across, down = where % 9, where // 9
-        assert int((across - 4).abs().max()) <= 1
-        assert int((down - 4).abs().max()) <= 1

@@ -92,22 +92,40 @@ class CentralImages:
     weights: torch.Tensor
 
     @staticmethod
-    def read(noisy: torch.Tensor, settings: CentralSettings, count: int) -> CentralImages:
+    def read(
+        noisy: torch.Tensor, settings: CentralSettings, count: int, noise: float
+    ) -> CentralImages:
         """Means from the noisy sum, by its own noisy counts and the declared one.
 
-        A sum is divided by its block's noisy count, or by half of what the declared count
-        gives a block if that is larger: never by a count that was not noised.
+        A sum is divided by its noisy count, or by half of what the declared count would give
+        it if that is larger: never by a count that was not noised. A cell's mean is its
+        class's and what it is apart from that; noise, the standard deviation of the noise on
+        the sum, says how much of this is believed.
         """
-        blocks = noisy.reshape(settings.classes * settings.cells, settings.width)
-        fewest = count / (2 * len(blocks))
-        counts = blocks[:, 0] / settings.unit_mass
-        means = blocks[:, 1:] / counts.clamp(min=fewest).unsqueeze(1)
+        blocks = noisy.reshape(settings.classes, settings.cells, settings.width)
+        counts, sums = (blocks[..., :1] / settings.unit_mass).clamp(min=1), blocks[..., 1:]
+        in_class, of_class = counts.sum(dim=1, keepdim=True), sums.sum(dim=1, keepdim=True)
+        each = count / (2 * settings.classes)
+        fewest = each / settings.cells
+        share, divisor = counts / in_class, counts.clamp(min=fewest)
+        apart = (sums - of_class * share) / divisor
+        believed = apart * _belief(apart, (1 - share) * (noise / divisor) ** 2)
+        means = of_class / in_class.clamp(min=each) + believed
         small = (settings.ground + means).clamp(0, 1).reshape(-1, *settings.small)
         images = F.interpolate(
             small, settings.shape[1:], mode="bilinear", align_corners=False, antialias=False
         )
         labels = torch.arange(settings.classes).repeat_interleave(settings.cells)
-        return CentralImages(images, labels, counts.clamp(min=fewest / 10))
+        return CentralImages(images, labels, counts.flatten())
+
+
+def _belief(apart: torch.Tensor, variance: torch.Tensor) -> torch.Tensor:
+    """How much of a cell's distance from its class is more than noise's (James and Stein).
+
+    Without it a cell of few records would be an image of noise.
+    """
+    squared = apart.square().mean(dim=2, keepdim=True)
+    return (1 - variance / squared.clamp(min=1e-12)).clamp(min=0)
 
 
 def _planes(settings: CentralSettings) -> torch.Tensor:

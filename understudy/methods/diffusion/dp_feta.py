@@ -21,14 +21,10 @@ from understudy.methods.diffusion.central_images import (
     CentralSettings,
     vectors_of,
 )
+from understudy.methods.diffusion.central_views import as_shapes, moved
 from understudy.methods.diffusion.planning import check_facts, forecast_steps, planned_steps
 from understudy.methods.diffusion.private_training import begin, finish
-from understudy.methods.diffusion.public_training import (
-    Pick,
-    PublicCourse,
-    jittered,
-    train_on_public,
-)
+from understudy.methods.diffusion.public_training import Pick, PublicCourse, train_on_public
 from understudy.methods.diffusion.settings import DiffusionConfig
 from understudy.methods.diffusion.synthesizer import DiffusionSynthesizer
 from understudy.methods.diffusion.training import DenoiserTraining
@@ -62,6 +58,13 @@ class FetaConfig(DiffusionConfig):
     )
     central_cells: int = setting(
         1, "central images of each class, by public random patterns (a power of two)", low=1
+    )
+    central_shapes: float = setting(
+        0.0,
+        "part of the central images that are learned as shapes: bent, cut out at a random "
+        "brightness and shaded",
+        low=0.0,
+        high=1.0,
     )
     central_steps: int = setting(1000, "training steps on the central images", low=1)
     central_batch: int = setting(256, "images in such a step", low=1)
@@ -167,18 +170,19 @@ def _learn_central_images(
     planned = plan.mechanism(CENTRAL)
     assert isinstance(planned, NoisySum)
     noisy = private.noisy_sum(vectors_of(settings), clip=planned.clip, sigma=planned.sigma)
-    central = CentralImages.read(noisy, settings, private.count)
+    noise = planned.clip * planned.sigma
+    central = CentralImages.read(noisy, settings, private.count, noise)
     course = PublicCourse(
         "learning the central images",
         config.central_steps,
         config.central_batch,
         config.central_rate,
     )
-    train_on_public(training, _picked(central), course, context.seed, context.progress)
+    train_on_public(training, _picked(central, config), course, context.seed, context.progress)
 
 
-def _picked(central: CentralImages) -> Pick:
-    """Classes evenly, central images of a class by their noisy counts, each a little moved."""
+def _picked(central: CentralImages, config: FetaConfig) -> Pick:
+    """Classes evenly, central images of a class by their noisy counts, each seen anew."""
     classes = int(central.labels.max()) + 1
     weights = central.weights.reshape(classes, -1)
     each = weights.shape[1]
@@ -186,6 +190,7 @@ def _picked(central: CentralImages) -> Pick:
     def pick(rows: int, random: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
         labels = torch.randint(classes, (rows,), generator=random)
         cells = torch.multinomial(weights[labels], 1, generator=random).squeeze(1)
-        return jittered(central.images[labels * each + cells], random), labels
+        images = moved(central.images[labels * each + cells], random)
+        return as_shapes(images, config.central_shapes, config.central_ground, random), labels
 
     return pick

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch.nn import functional as F
 
 from understudy.methods.diffusion.training import DenoiserTraining
 from understudy.nets.seeding import stream
@@ -50,19 +48,6 @@ def train_on_public(
             training.advance(step, course.steps, course.rate)
             bar.advance()
     training.begin_again()
-
-
-def jittered(images: torch.Tensor, random: torch.Generator) -> torch.Tensor:
-    """Each image a little turned, scaled and moved, so that few images do for many."""
-    many = len(images)
-    angle, size, across, down = (torch.rand(many, generator=random) * 2 - 1 for _ in range(4))
-    angle, size = angle * math.radians(10), 1 + size * 0.1
-    cosine, sine = angle.cos() * size, angle.sin() * size
-    first = torch.stack([cosine, -sine, across * 0.1], dim=1)
-    second = torch.stack([sine, cosine, down * 0.1], dim=1)
-    turned = torch.stack([first, second], dim=1)
-    grid = F.affine_grid(turned, list(images.shape), align_corners=False)
-    return F.grid_sample(images, grid, padding_mode="border", align_corners=False)
 
 
 def _draws(

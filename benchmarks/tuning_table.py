@@ -2,7 +2,7 @@
 
     understudy bench pack benchmarks/tuning/diffusion.yaml --classify --work W --home H -o JOB
     python -m understudy.bench.away JOB --device cuda --phases fit,sample,classify \
-        --cells 'fashion-mnist-dpdm-epsilon-10-*' --stop-after 540       (there; torch only)
+        --cells 'fashion-mnist-dp-feta-epsilon-1-*' --stop-after 540       (there; torch only)
     python benchmarks/tuning_table.py JOB --json FILE                    (there)
     python benchmarks/tuning_table.py --evidence FILE... --name NAME     (here; what they found)
 

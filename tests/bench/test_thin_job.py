@@ -36,6 +36,7 @@ def test_the_mean_over_fewer_images_has_the_same_noise(workplace: Workplace) -> 
     assert thinned.rate * count == pytest.approx(2)
     assert thinned.sigma / 2 == pytest.approx(whole.sigma / 8)
     assert (thinned.steps, thinned.clip) == (whole.steps, whole.clip)
+    assert thin.config == job.config, "settings that are compared must stay visible"
     sums = [plan.mechanism("central images") for plan in (job.plan, thin.plan)]
     assert isinstance(sums[0], NoisySum)
     assert sums[0] == sums[1]
@@ -50,15 +51,25 @@ def test_it_claims_nothing_and_never_comes_home(workplace: Workplace) -> None:
     assert thin.plan.budget.is_empirical
     assert work_off(workplace) == away.OK
     (row,) = table.table(workplace / "job")
-    assert row["title"].startswith("simulation of ")
+    assert row["title"].startswith("simulation with 4 images a step: ")
     assert row["accuracy"]
     with pytest.raises(UserError, match="no packed run here has its plan"):
         collected(workplace, "job")
 
 
-def test_a_job_is_thinned_once_and_to_less(workplace: Workplace) -> None:
+@pytest.mark.parametrize("images", [0, 9])
+def test_images_beyond_the_batch_or_none_change_nothing(workplace: Workplace, images: int) -> None:
+    large = tuple("batch=10" if change == "batch=8" else change for change in DENOISER)
+    cells = [measured_cell(workplace, method="dpdm", settings=s) for s in (large, DENOISER)]
+    packed(workplace, *cells)
+    folders = away.job_folders(workplace / "job")
+    before = [FitJob.read(folder) for folder in folders]
+    with pytest.raises(SystemExit, match=f"between 1 and the batch .*, not {images}"):
+        script.main([str(workplace / "job"), "--images", str(images)])
+    assert [FitJob.read(folder) for folder in folders] == before, "half of a job is thinned"
+
+
+def test_a_job_is_thinned_once(workplace: Workplace) -> None:
     job = packed_job(workplace, "dpdm", DENOISER)
-    with pytest.raises(SystemExit, match="more than the batch 8"):
-        script.thinned(job, 9)
     with pytest.raises(SystemExit, match="thinned already"):
         script.thinned(script.thinned(job, 4), 2)

@@ -125,6 +125,14 @@ class TestMeans:
         apart = CentralImages.read(blocks.flatten(), settings, 2000, noise).images
         assert float((apart[1] - apart[0]).mean()) == pytest.approx(0.3, abs=0.02)
 
+    def test_a_cell_is_never_divided_by_less_than_declared_counts_allow(self) -> None:
+        settings = replace(SETTINGS, cells=2, classes=1)
+        blocks = torch.zeros(2, settings.width)
+        blocks[:, 0] = torch.tensor([0.0, 100.0]) * settings.unit_mass
+        blocks[0, 1:] = 5.0
+        empty, _ = CentralImages.read(blocks.flatten(), settings, 100, 0.0).images
+        assert float(empty.max()) <= 5 / 100 + 5 / 25 + 1e-6, "an empty cell at full size"
+
     def test_their_ground_is_added_back(self) -> None:
         settings = replace(SETTINGS, ground=0.5, cells=1)
         central = CentralImages.read(torch.zeros(3 * settings.width), settings, 60, 0.0)

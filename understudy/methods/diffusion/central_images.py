@@ -105,12 +105,11 @@ class CentralImages:
         blocks = noisy.reshape(settings.classes, settings.cells, settings.width)
         counts, sums = (blocks[..., :1] / settings.unit_mass).clamp(min=1), blocks[..., 1:]
         in_class, of_class = counts.sum(dim=1, keepdim=True), sums.sum(dim=1, keepdim=True)
-        each = count / (2 * settings.classes)
-        fewest = each / settings.cells
-        share, divisor = counts / in_class, counts.clamp(min=fewest)
+        fewest = count / (2 * settings.classes)
+        share, divisor = counts / in_class, counts.clamp(min=fewest / settings.cells)
         apart = (sums - of_class * share) / divisor
         believed = apart * _belief(apart, (1 - share) * (noise / divisor) ** 2)
-        means = of_class / in_class.clamp(min=each) + believed
+        means = of_class / in_class.clamp(min=fewest) + believed
         small = (settings.ground + means).clamp(0, 1).reshape(-1, *settings.small)
         images = F.interpolate(
             small, settings.shape[1:], mode="bilinear", align_corners=False, antialias=False

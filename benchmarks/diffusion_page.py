@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from page_tables import below, blocks_of, table
+from page_tables import below, blocks_of, measured, table
 
 ROOT = Path(__file__).resolve().parent.parent
 EVIDENCE, PAGE = ROOT / "benchmarks" / "evidence", ROOT / "docs" / "diffusion.md"
@@ -30,7 +30,7 @@ def section(folder: Path) -> str:
         "dpdm-digits": digits,
         "samplers": samplers,
     }
-    return "\n\n".join([HEADING, *blocks_of(folder, makers)]) + "\n"
+    return "\n\n".join([HEADING, *blocks_of(folder, makers), *tuning(folder)]) + "\n"
 
 
 def engine(result: Mapping[str, Any]) -> list[str]:
@@ -93,6 +93,26 @@ def samplers(result: Mapping[str, Any]) -> list[str]:
         "digits' preset, trained without noise, drawn from in every way with one seed.",
         table(["sampler, steps", "passes an image", *names], rows),
     ]
+
+
+def tuning(folder: Path) -> list[str]:
+    """What settings were chosen among: every run of every sweep that was kept."""
+    sweeps = sorted(folder.glob("tuning-diffusion*.json"))
+    rows = [[sweep.stem, *_tuned(run)] for sweep in sweeps for run in measured(sweep)["runs"]]
+    if not rows:
+        return []
+    return [
+        "**What the presets of mnist and fashion-mnist were chosen among**, each by the other's "
+        "figures (`benchmarks/tuning_table.py`): accuracy of WRN-40-4 that learned from 20,000 "
+        "images, one run each; a simulation is not private (`benchmarks/thin_job.py`).",
+        table(["evidence", "run", "settings", "accuracy"], rows),
+    ]
+
+
+def _tuned(run: Mapping[str, Any]) -> list[str]:
+    shown = ", ".join(f"{name} {value}" for name, value in sorted(run["settings"].items()))
+    accuracy = ", ".join(f"{100 * value:.1f}%" for value in run["accuracy"].values())
+    return [run["title"].removesuffix(" seed 0"), shown, accuracy]
 
 
 def _by_sampler_and_steps(item: tuple[str, Mapping[str, Any]]) -> tuple[str, int]:

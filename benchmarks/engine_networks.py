@@ -12,7 +12,7 @@ from understudy.nets.unet import UNet, UNetSpec
 
 NETWORKS = MappingProxyType(
     {
-        "28": UNetSpec(1, 28, 10, 64, (1, 2), (2, 1), (14,), 1),
+        "28": UNetSpec(1, 28, 10, 64, (1, 1), (3, 2), (14,), 1),
         "28-patch": UNetSpec(1, 28, 10, 128, (1, 1), (3, 1), (7, 14), 2),
         "32": UNetSpec(3, 32, 10, 64, (1, 2, 2), (2, 2, 1), (8,), 1),
         "tiny": UNetSpec(1, 8, 10, 16, (1, 2), (1, 1), (4,), 1),

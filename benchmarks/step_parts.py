@@ -4,7 +4,7 @@
     python benchmarks/step_parts.py --device cuda --steps 60             (whole steps too)
 
 Sizes are those of the presets at epsilon 10: 60,000 images of 28x28, 2,048 of them a step with 4
-noises each, a network of 1.9 million parameters. Each part is timed alone, to its end, so on a
+noises each, a network of 1.3 million parameters. Each part is timed alone, to its end, so on a
 GPU parts that overlap with others count in full here. `--steps` takes whole steps through the
 door, with optimiser, average and commits, beside the clipped sums alone.
 """

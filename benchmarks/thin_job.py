@@ -6,10 +6,10 @@
 
 A step moves by the mean of clipped gradients. Beside the clip, that mean has the plan's noise, of
 norm sigma * sqrt(parameters) / batch, and an error of sampling, of norm at most 1 / sqrt(images).
-With a denoiser of two million parameters at epsilon 1 or 10 the first is 0.5 to 4; the second is
-0.03 for a batch of 1,024 and 0.09 for 128 images. So the mean over a few images, with as much noise
-as the plan puts on the whole batch's, makes almost the same step. Rate and sigma of the plan shrink
-together; the settings stay those that are simulated.
+With a denoiser of one to two million parameters at epsilon 1 or 10 the first is 0.5 to 4; the
+second is 0.03 for a batch of 1,024 and 0.09 for 128 images. So the mean over a few images, with as
+much noise as the plan puts on the whole batch's, makes almost the same step. Rate and sigma of the
+plan shrink together; the settings stay those that are simulated.
 
 What such a fit releases is not private: its plan says so (no guarantee, epsilon infinite), its
 title begins with "simulation", and the workspace that packed it knows no such plan and refuses to

@@ -37,6 +37,9 @@ class UNetSpec:
     blocks: residual blocks of each level, on the way down and again on the way up.
     attention: the sizes (positions a side) at which blocks are followed by attention.
     patch: pixels a side that are taken together at the input.
+    output_gain: what the last convolution's output is multiplied by. Below one, that layer's
+        weights are as much larger and its gradients smaller: of few weights and all positions,
+        they are else the longest part of a record's gradient, and use up its clip.
     """
 
     channels: int
@@ -47,6 +50,7 @@ class UNetSpec:
     blocks: tuple[int, ...] = (3, 1)
     attention: tuple[int, ...] = (7,)
     patch: int = 2
+    output_gain: float = 1.0
 
     def __post_init__(self) -> None:
         for name in ("multipliers", "blocks", "attention"):
@@ -56,6 +60,8 @@ class UNetSpec:
                 f"blocks must give one number per level: {len(self.multipliers)} of them, "
                 f"not {len(self.blocks)}."
             )
+        if not 0 < self.output_gain < math.inf:
+            raise UserError(f"output_gain must be a number above 0, not {self.output_gain}.")
         step = self.patch * 2 ** (len(self.multipliers) - 1)
         if self.image_size % step:
             raise UserError(
@@ -95,6 +101,7 @@ class UNet(nn.Module):
         blocks: Sequence[int] = (3, 1),
         attention: Sequence[int] = (7,),
         patch: int = 2,
+        output_gain: float = 1.0,
     ) -> None:
         super().__init__()
         self.spec = UNetSpec(
@@ -106,6 +113,7 @@ class UNet(nn.Module):
             tuple(blocks),
             tuple(attention),
             patch,
+            output_gain,
         )
         counts = [width * multiplier for multiplier in self.spec.multipliers]
         inside = channels * patch**2
@@ -138,7 +146,7 @@ class UNet(nn.Module):
                 hidden = layer(torch.cat([hidden, kept.pop()], dim=1), about)
             else:
                 hidden = layer(hidden)
-        said: torch.Tensor = self.leave(F.silu(self.norm(hidden)))
+        said: torch.Tensor = self.leave(F.silu(self.norm(hidden))) * self.spec.output_gain
         return F.pixel_shuffle(said, self.spec.patch)
 
     def _add_levels(self, counts: Sequence[int]) -> None:

@@ -117,6 +117,11 @@ class CentralImages:
         labels = torch.arange(settings.classes).repeat_interleave(settings.cells)
         return CentralImages(images, labels, counts.flatten())
 
+    def to(self, device: torch.device) -> CentralImages:
+        return CentralImages(
+            self.images.to(device), self.labels.to(device), self.weights.to(device)
+        )
+
 
 def _belief(apart: torch.Tensor, variance: torch.Tensor) -> torch.Tensor:
     """How much of a cell's distance from its class is more than noise's (James and Stein).

@@ -1,11 +1,13 @@
 """How a denoiser is shown central images: a few blurred means, as if they were many images.
 
-All of it is post-processing of a release, with randomness of the public seed.
+All of it is post-processing of a release, with randomness of the public seed. Images lie on the
+generator's device: on a GPU's host this would take longer than the steps do.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch.nn import functional as F
@@ -21,7 +23,7 @@ _SHADES = ((6, 0.25), (14, 0.1))
 def moved(images: torch.Tensor, random: torch.Generator) -> torch.Tensor:
     """Each image a little turned, scaled and moved, so that few images do for many."""
     many = len(images)
-    angle, size, across, down = (torch.rand(many, generator=random) * 2 - 1 for _ in range(4))
+    angle, size, across, down = _drawn(torch.rand, (4, many), random) * 2 - 1
     angle, size = angle * math.radians(10), 1 + size * 0.1
     cosine, sine = angle.cos() * size, angle.sin() * size
     first = torch.stack([cosine, -sine, across * 0.1], dim=1)
@@ -63,18 +65,18 @@ def _shade(images: torch.Tensor, random: torch.Generator) -> torch.Tensor:
 
 def _bent(images: torch.Tensor, random: torch.Generator) -> torch.Tensor:
     shift = [_BEND * _field(images, _BEND_SIDE, random).squeeze(1) for _ in range(2)]
-    still = torch.eye(2, 3).repeat(len(images), 1, 1)
+    still = torch.eye(2, 3, device=images.device).repeat(len(images), 1, 1)
     return _seen_through(images, _grid(images, still) + torch.stack(shift, dim=-1))
 
 
 def _field(images: torch.Tensor, side: int, random: torch.Generator) -> torch.Tensor:
     """Standard normal values on a coarse grid, smooth in between."""
-    coarse = torch.randn(len(images), 1, side, side, generator=random)
+    coarse = _drawn(torch.randn, (len(images), 1, side, side), random)
     return F.interpolate(coarse, images.shape[2:], mode="bicubic", align_corners=True)
 
 
 def _uniform(images: torch.Tensor, random: torch.Generator) -> torch.Tensor:
-    return torch.rand(len(images), 1, 1, 1, generator=random)
+    return _drawn(torch.rand, (len(images), 1, 1, 1), random)
 
 
 def _grid(images: torch.Tensor, turned: torch.Tensor) -> torch.Tensor:
@@ -83,3 +85,9 @@ def _grid(images: torch.Tensor, turned: torch.Tensor) -> torch.Tensor:
 
 def _seen_through(images: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
     return F.grid_sample(images, grid, padding_mode="border", align_corners=False)
+
+
+def _drawn(
+    draw: Callable[..., torch.Tensor], size: tuple[int, ...], random: torch.Generator
+) -> torch.Tensor:
+    return draw(size, generator=random, device=random.device)

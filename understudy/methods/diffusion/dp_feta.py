@@ -27,7 +27,7 @@ from understudy.methods.diffusion.private_training import begin, finish
 from understudy.methods.diffusion.public_training import Pick, PublicCourse, train_on_public
 from understudy.methods.diffusion.settings import DiffusionConfig
 from understudy.methods.diffusion.synthesizer import DiffusionSynthesizer
-from understudy.methods.diffusion.training import DenoiserTraining
+from understudy.methods.diffusion.training import DenoiserTraining, chosen_codes
 from understudy.nets.sizes import Shape
 from understudy.privacy.mechanisms import Mechanism, NoisySum
 from understudy.privacy.plan import Plan, Spend
@@ -178,18 +178,21 @@ def _learn_central_images(
         config.central_batch,
         config.central_rate,
     )
-    train_on_public(training, _picked(central, config), course, context.seed, context.progress)
+    pick = _picked(central.to(training.device), config)
+    train_on_public(training, pick, course, context.seed, context.progress)
 
 
 def _picked(central: CentralImages, config: FetaConfig) -> Pick:
     """Classes evenly, central images of a class by their noisy counts, each seen anew."""
     classes = int(central.labels.max()) + 1
     weights = central.weights.reshape(classes, -1)
-    each = weights.shape[1]
+    shares, each = weights / weights.sum(dim=1, keepdim=True), weights.shape[1]
 
     def pick(rows: int, random: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-        labels = torch.randint(classes, (rows,), generator=random)
-        cells = torch.multinomial(weights[labels], 1, generator=random).squeeze(1)
+        labels = torch.randint(classes, (rows,), generator=random, device=random.device)
+        # Not by torch.multinomial, for whose checks the host waits until the GPU is through.
+        uniform = torch.rand(rows, generator=random, device=random.device)
+        cells = chosen_codes(shares[labels], uniform)
         images = moved(central.images[labels * each + cells], random)
         return as_shapes(images, config.central_shapes, config.central_ground, random), labels
 

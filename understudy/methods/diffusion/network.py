@@ -32,11 +32,13 @@ class NetworkSpec:
         blocks: tuple[int, ...],
         attention: tuple[int, ...],
         patch: int,
+        output_gain: float = 1.0,
     ) -> NetworkSpec:
         """A network for images of this shape, on the smallest square that it can work on."""
         step = patch * 2 ** (len(multipliers) - 1)
         side = -(-max(shape[1:]) // step) * step
-        unet = UNetSpec(shape[0], side, classes, width, multipliers, blocks, attention, patch)
+        square = (shape[0], side, classes)
+        unet = UNetSpec(*square, width, multipliers, blocks, attention, patch, output_gain)
         return NetworkSpec(shape, unet)
 
     @property

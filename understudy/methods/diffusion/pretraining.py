@@ -29,10 +29,13 @@ _CODE = (
 )
 """What the weights depend on besides their data and settings."""
 
+_SMALL = 2**30
+"""Bytes of images that are kept on a GPU whole, so that no step waits for them."""
+
 _SETTINGS = (
     *("width", "multipliers", "blocks", "attention", "patch", "deviation", "levels"),
     *("level_values", "label_drop", "flip", "warm_up", "decay", "momentum", "average"),
-    "precision",
+    *("precision", "output_gain"),
 )
 
 
@@ -54,7 +57,8 @@ def pretrained_weights(
         return found
     spec = config.network(tuple(images.images.shape[1:]), max(1, images.classes))  # type: ignore[arg-type]
     training = DenoiserTraining(config, spec, context.seed, context.device)
-    train_on_public(training, _picked(images), course, context.seed, context.progress)
+    pick = _picked(images, context.device)
+    train_on_public(training, pick, course, context.seed, context.progress)
     state = training.average.state_dict()
     weights = {name: value.detach().cpu().contiguous() for name, value in state.items()}
     if path is not None:
@@ -95,14 +99,16 @@ def _kept(path: Path) -> Mapping[str, torch.Tensor] | None:
         return None
 
 
-def _picked(images: PublicImages) -> Pick:
+def _picked(images: PublicImages, device: torch.device) -> Pick:
     """Images drawn evenly; without public labels all have the one class that is no class."""
-    nothing = images.classes == 0
+    nothing, many = images.classes == 0, len(images.images)
+    home = device if images.images.nbytes <= _SMALL else images.images.device
+    shown, known = images.images.to(home), images.codes.to(home)
 
     def pick(rows: int, random: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-        chosen = torch.randint(len(images.images), (rows,), generator=random)
-        codes = images.codes[chosen]
-        pixels = images.images[chosen].float().div(255)
+        chosen = torch.randint(many, (rows,), generator=random, device=random.device).to(home)
+        codes = known[chosen]
+        pixels = shown[chosen].float().div(255)
         return pixels, torch.ones_like(codes) if nothing else codes
 
     return pick

@@ -15,7 +15,7 @@ from understudy.progress import Progress
 _LABEL = "label"
 
 Pick = Callable[[int, torch.Generator], tuple[torch.Tensor, torch.Tensor]]
-"""So many images in [0, 1] with their codes, by this generator."""
+"""So many images in [0, 1] with their codes, by this generator, and best on its device."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def train_on_public(
     device, half = training.device, training.config.precision == "bfloat16"
     with progress.task(course.purpose, course.steps) as bar:
         for step in range(course.steps):
-            images, codes = pick(course.batch, stream(seed, course.purpose, step))
+            images, codes = pick(course.batch, stream(seed, course.purpose, step, device=device))
             random = stream(seed, course.purpose, step, "draws", device=device)
             draws = _draws(training, course.batch, random)
             batch = Batch(images.to(device), {_LABEL: codes.to(device)}, draws, _LABEL)

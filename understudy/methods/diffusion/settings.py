@@ -63,6 +63,13 @@ class DiffusionConfig:
         (7,), "positions a side at which the network attends (0: nowhere)", low=0
     )
     patch: int = setting(2, "pixels a side that the network takes together", low=1)
+    output_gain: float = setting(
+        1.0,
+        "what the network's output is multiplied by: below 1, the gradients of its last layer "
+        "take less of the clip",
+        low=1e-3,
+        high=1e3,
+    )
     sampler: str = setting("edm", "how images are drawn", choices=SAMPLERS)
     sampling_steps: int = setting(40, "noise levels visited when an image is drawn", low=1)
     highest_level: float = setting(80.0, "noise level that drawing starts from", low=1e-3)
@@ -116,4 +123,5 @@ class DiffusionConfig:
             self.blocks,
             self.attention,
             self.patch,
+            self.output_gain,
         )

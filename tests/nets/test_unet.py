@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from understudy.errors import UserError
+from understudy.nets.unet import UNet, UNetSpec
+
+SPEC = UNetSpec(1, 8, 3, width=8, multipliers=(1, 1), blocks=(1, 1), attention=(4,), patch=1)
+GAIN = 0.25
+
+
+def rows() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    random = torch.Generator().manual_seed(1)
+    images = torch.randn(5, 1, 8, 8, generator=random)
+    return images, torch.randn(5, generator=random), torch.tensor([0, 1, 2, 3, 0])
+
+
+def twins() -> tuple[UNet, UNet]:
+    """The same function twice, the second with a gain and a last layer that makes up for it."""
+    torch.manual_seed(0)
+    plain = SPEC.build()
+    with torch.no_grad():
+        plain.leave.weight.normal_()
+    gained = replace(SPEC, output_gain=GAIN).build()
+    gained.load_state_dict(plain.state_dict())
+    with torch.no_grad():
+        gained.leave.weight.div_(GAIN)
+    return plain, gained
+
+
+def gradients(network: UNet) -> dict[str, torch.Tensor]:
+    network(*rows()).square().mean().backward()
+    return {
+        name: value.grad for name, value in network.named_parameters() if value.grad is not None
+    }
+
+
+class TestOutputGain:
+    def test_a_last_layer_as_much_larger_gives_the_same_function(self) -> None:
+        plain, gained = twins()
+        torch.testing.assert_close(gained(*rows()), plain(*rows()))
+
+    def test_the_last_layer_alone_has_smaller_gradients(self) -> None:
+        plain, gained = (gradients(network) for network in twins())
+        assert set(plain) == set(gained)
+        for name, value in plain.items():
+            wanted = GAIN * value if name.startswith("leave.") else value
+            torch.testing.assert_close(gained[name], wanted)
+
+    def test_it_is_kept_with_the_network_and_one_where_none_was_kept(self) -> None:
+        spec = replace(SPEC, output_gain=GAIN)
+        kept = spec.to_json()
+        assert UNetSpec(**kept) == spec
+        del kept["output_gain"]
+        assert UNetSpec(**kept).output_gain == 1.0
+
+    @pytest.mark.parametrize("gain", [0.0, -1.0, float("nan"), float("inf")])
+    def test_a_gain_that_is_no_size_is_refused(self, gain: float) -> None:
+        with pytest.raises(UserError, match="output_gain"):
+            replace(SPEC, output_gain=gain)

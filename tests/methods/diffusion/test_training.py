@@ -79,6 +79,15 @@ class TestLoss:
         same = replace(batch, draws=renamed)
         assert torch.equal(losses(training, same), losses(plain, batch))
 
+    def test_high_noise_levels_count_less_if_asked(self) -> None:
+        config = replace(SMALL, level_values=(0.5, 1.5))
+        plain, balanced = training_of(config), training_of(replace(config, level_balance=0.5))
+        batch = batch_of(plain)
+        levels = config.noise_levels.of(batch.draws["level"])
+        assert float(levels.min()) < 1 < float(levels.max())
+        wanted = losses(plain, batch) / levels.clamp(min=1).sqrt()
+        assert torch.allclose(losses(balanced, batch), wanted)
+
     @pytest.mark.parametrize(("drop", "matters"), [(0.0, True), (1.0, False)])
     def test_a_dropped_label_is_not_looked_at(self, drop: float, matters: bool) -> None:
         training = training_of(replace(SMALL, label_drop=drop))

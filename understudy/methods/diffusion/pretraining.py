@@ -35,7 +35,7 @@ _SMALL = 2**30
 _SETTINGS = (
     *("width", "multipliers", "blocks", "attention", "patch", "deviation", "levels"),
     *("level_values", "label_drop", "flip", "warm_up", "decay", "momentum", "average"),
-    *("precision", "output_gain"),
+    *("precision", "output_gain", "level_balance"),
 )
 
 

@@ -47,6 +47,13 @@ class DiffusionConfig:
     level_values: tuple[float, ...] = setting(
         (-1.2, 1.2), "the two numbers of `levels`", low=-20.0, high=20.0
     )
+    level_balance: float = setting(
+        0.0,
+        "losses at noise levels above 1 are divided by the level to this power: else a few high "
+        "levels, with the longest gradients, take most of an image's clip",
+        low=0.0,
+        high=2.0,
+    )
     deviation: float = setting(
         EDM_DEVIATION, "standard deviation that pixels in [-1, 1] are assumed to have", low=1e-3
     )

@@ -108,7 +108,7 @@ class DenoiserTraining:
     def _make_loss(self) -> Loss:
         levels, scaling = self.config.noise_levels, self.config.preconditioning
         classes, drop, flip = self.spec.classes, self.config.label_drop, self.config.flip
-        names = self._names
+        names, balance = self._names, self.config.level_balance
 
         def loss(models: Sequence[Callable[..., Any]], batch: Batch) -> torch.Tensor:
             images = 2 * batch.features - 1
@@ -118,7 +118,8 @@ class DenoiserTraining:
             codes = chosen_codes(batch.labels, batch.draws[names.choice])
             codes = torch.where(batch.draws[names.drop] < drop, classes, codes)
             sigma = levels.of(batch.draws[names.level])
-            return scaling.losses(models[0], images, batch.draws[names.noise], sigma, codes)
+            losses = scaling.losses(models[0], images, batch.draws[names.noise], sigma, codes)
+            return losses / sigma.clamp(min=1.0) ** balance
 
         return loss
 

@@ -96,15 +96,17 @@ def samplers(result: Mapping[str, Any]) -> list[str]:
 
 
 def tuning(folder: Path) -> list[str]:
-    """What settings were chosen among: every run of every sweep that was kept."""
+    """Every run of every sweep of settings that was kept."""
     sweeps = sorted(folder.glob("tuning-diffusion*.json"))
     rows = [[sweep.stem, *_tuned(run)] for sweep in sweeps for run in measured(sweep)["runs"]]
     if not rows:
         return []
     return [
-        "**What the presets of mnist and fashion-mnist were chosen among**, each by the other's "
-        "figures (`benchmarks/tuning_table.py`): accuracy of WRN-40-4 that learned from 20,000 "
-        "images, one run each; a simulation is not private (`benchmarks/thin_job.py`).",
+        "**Settings that were compared** (`benchmarks/tuning_table.py`): accuracy of WRN-40-4 that "
+        "learned from 20,000 images, one run each, with the settings in which runs of a sweep "
+        "differ (all of them are in the evidence). Simulations are not private "
+        "(`benchmarks/thin_job.py`). What the presets took from it, and whether their claims cover "
+        "it, stands in the [table of presets](methods.md#presets).",
         table(["evidence", "run", "settings", "accuracy"], rows),
     ]
 

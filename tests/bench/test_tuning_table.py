@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -73,6 +74,13 @@ def test_the_sweep_of_diffusion_settings_is_a_suite_of_both_datasets() -> None:
         tried[cell.dataset].append((cell.method, cell.epsilon, cell.settings))
     assert tried["mnist"] == tried["fashion-mnist"]
     assert {(cell.method, cell.epsilon) for cell in cells} == {("dp-feta", 1), ("dp-feta", 10)}
+
+
+def test_one_cell_of_the_suite_is_run_in_other_times_too() -> None:
+    cells = load_suite(FOLDER / "minutes.yaml").cells
+    assert len({cell.settings for cell in cells}) == 3
+    (same,) = {replace(cell, settings=()) for cell in cells}
+    assert same in load_suite("diffusion").cells
 
 
 def test_ways_of_drawing_are_compared_on_one_fit(

@@ -124,6 +124,8 @@ class TestCache:
         others = [
             cache_key(replace(PDP, width=16), PDP.course, images, rig.context),
             cache_key(replace(PDP, precision="bfloat16"), PDP.course, images, rig.context),
+            cache_key(replace(PDP, output_gain=0.5), PDP.course, images, rig.context),
+            cache_key(replace(PDP, level_balance=0.5), PDP.course, images, rig.context),
             cache_key(PDP, replace(PDP.course, steps=9), images, rig.context),
             cache_key(PDP, PDP.course, fitted(stripes(9, seed=1))[0], rig.context),
             cache_key(PDP, PDP.course, fitted(stripes(9), conditional=False)[0], rig.context),

@@ -55,7 +55,7 @@ class Adapted(nn.Module):
 
 NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "u-net": lambda: UNet(1, 8, CLASSES, 8, (1, 2), (1, 1), (4,), patch=1),
-    "u-net of patches": lambda: UNet(1, 8, CLASSES, 8, (1, 1), (2, 0), (4, 2), patch=2),
+    "u-net of patches": lambda: UNet(1, 8, CLASSES, 8, (1, 1), (2, 0), (4, 2), 2, 0.25),
     "low rank": Adapted,
 }
 

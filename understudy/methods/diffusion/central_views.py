@@ -1,7 +1,7 @@
 """How a denoiser is shown central images: a few blurred means, as if they were many images.
 
 All of it is post-processing of a release, with randomness of the public seed. Images lie on the
-generator's device: on a GPU's host this would take longer than the steps do.
+generator's device, so that a GPU need not wait for its host.
 """
 
 from __future__ import annotations

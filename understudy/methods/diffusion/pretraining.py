@@ -20,7 +20,7 @@ from understudy.methods.diffusion.settings import DiffusionConfig
 from understudy.methods.diffusion.training import DenoiserTraining
 from understudy.privacy.state import replace_durably
 
-_MODULES = ("denoising", "network", "public_training", "training")
+_MODULES = ("denoising", "network", "pretraining", "public_training", "training")
 _CODE = (
     *(f"understudy.methods.diffusion.{name}" for name in _MODULES),
     "understudy.nets.unet",

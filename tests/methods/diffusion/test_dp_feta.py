@@ -6,24 +6,25 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from tests.methods.bench import Bench, facts_of, plan_for, stripes
-from tests.methods.diffusion.small import FETA
+from tests.methods.diffusion.small import FETA, batch_of
 from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.methods.config import build_config
+from understudy.methods.diffusion.central_axes import CentralAxes
 from understudy.methods.diffusion.central_images import (
     CentralImages,
     CentralSettings,
     vectors_of,
 )
-from understudy.methods.diffusion.dp_feta import CENTRAL, DPFeta, FetaConfig, _picked
+from understudy.methods.diffusion.central_warm_up import AXES, CENTRAL, drawn_along, picked
+from understudy.methods.diffusion.dp_feta import DPFeta
+from understudy.methods.diffusion.feta_settings import FetaConfig
 from understudy.methods.diffusion.planning import TRAINING
 from understudy.privacy.accountants import price
-from understudy.privacy.batch import Batch
 from understudy.privacy.clipping import Blocks
 from understudy.privacy.mechanisms import DPSGD, NoisySum
 from understudy.privacy.plan import Budget
@@ -31,13 +32,6 @@ from understudy.privacy.plan import Budget
 SETTINGS = CentralSettings(
     shape=(1, 8, 8), classes=3, side=4, clip=0.5, mass=0.1, ground=0.0, cells=4, seed=0
 )
-
-
-def batch_of(records: Records, soft: bool = False) -> Batch:
-    images = torch.from_numpy(np.asarray(records.features)).float() / 255
-    codes = torch.from_numpy(np.asarray(records.labels))
-    labels = torch.nn.functional.one_hot(codes, 3).float() * 0.7 + 0.1 if soft else codes
-    return Batch(images, {"label": labels}, {}, "label")
 
 
 def dense(settings: CentralSettings, records: Records, soft: bool = False) -> torch.Tensor:
@@ -148,6 +142,15 @@ class TestPlan:
         assert (central.name, central.clip) == (CENTRAL, FETA.central_clip)
         assert central.sigma == pytest.approx(2.0 / (0.25 * math.sqrt(0.03 * 4)))
 
+    def test_axes_stand_in_the_plan_where_they_are_asked_for(self) -> None:
+        config = replace(FETA, central_axes_share=0.12, central_axes_clip=1.5)
+        planned = DPFeta().spend(config, facts_of(stripes(20), count=40))(2.0)
+        assert [m.name for m in planned] == [CENTRAL, AXES, TRAINING], "axes are not charged"
+        axes = planned[1]
+        assert isinstance(axes, NoisySum)
+        assert axes.clip == 1.5**2, "products are as long as a record's list, squared"
+        assert axes.sigma == pytest.approx(planned[0].sigma / 2)
+
     def test_they_are_calibrated_together_and_the_share_is_about_right(self) -> None:
         config = replace(FETA, steps=500, batch=400, central_share=0.05)
         spend = DPFeta().spend(config, facts_of(stripes(20), count=8000))
@@ -156,6 +159,14 @@ class TestPlan:
         assert 0.99 <= whole <= 1.0, "the plan costs more than its budget"
         steps = price(plan.mechanisms[1].events(500), 1e-5).epsilon
         assert 0.93 < steps / whole < 0.99
+
+    def test_with_axes_the_budget_is_kept_too(self) -> None:
+        config = replace(FETA, steps=500, batch=400, central_axes_share=0.05)
+        plan = Budget(1.0, 1e-5).calibrate(
+            DPFeta().spend(config, facts_of(stripes(20), count=8000))
+        )
+        assert len(plan.mechanisms) == 3
+        assert 0.99 <= price(plan.events(), 1e-5).epsilon <= 1.0
 
     def test_cells_must_be_a_power_of_two(self) -> None:
         with pytest.raises(UserError, match="'central_cells' must be a power of two"):
@@ -168,6 +179,7 @@ class TestFit:
         bench = Bench(tmp_path, plan_for(DPFeta(), FETA, facts_of(records)))
         made = bench.fit(DPFeta(), FETA, records).sample(5)
         assert bench.journal.spent(CENTRAL) == 1
+        assert bench.journal.spent(AXES) == 0
         assert bench.journal.spent(TRAINING) == FETA.steps
         assert made.shape == (1, 8, 8)
         bench.close()
@@ -175,9 +187,9 @@ class TestFit:
     def test_after_a_restart_nothing_is_charged_again(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        records = stripes(30)
-        plan = plan_for(DPFeta(), FETA, facts_of(records))
-        place = "understudy.methods.diffusion.dp_feta.train_on_public"
+        records, config = stripes(30), replace(FETA, central_axes_share=0.05)
+        plan = plan_for(DPFeta(), config, facts_of(records))
+        place = "understudy.methods.diffusion.central_warm_up.train_on_public"
 
         def stop(*_: object) -> None:
             raise RuntimeError("stopped")
@@ -186,12 +198,12 @@ class TestFit:
         with monkeypatch.context() as patch:
             patch.setattr(place, stop)
             with pytest.raises(RuntimeError, match="stopped"):
-                first.fit(DPFeta(), FETA, records)
+                first.fit(DPFeta(), config, records)
         first.close()
-        assert first.journal.spent(CENTRAL) == 1
+        assert (first.journal.spent(CENTRAL), first.journal.spent(AXES)) == (1, 1)
         second = Bench(tmp_path, plan)
-        second.fit(DPFeta(), FETA, records)
-        assert second.journal.spent(CENTRAL) == 1
+        second.fit(DPFeta(), config, records)
+        assert (second.journal.spent(CENTRAL), second.journal.spent(AXES)) == (1, 1)
         assert second.journal.spent(TRAINING) == FETA.steps
         second.close()
 
@@ -201,7 +213,21 @@ class TestWarmUp:
         images = torch.arange(4).reshape(4, 1, 1, 1).float().expand(4, 1, 8, 8) / 4
         central = CentralImages(images, torch.tensor([0, 0, 1, 1]), torch.tensor([9.0, 1, 1, 1]))
         random = torch.Generator().manual_seed(0)
-        found, labels = _picked(central, FETA)(4000, random)
+        found, labels = picked(central, FETA)(4000, random)
         assert float((labels == 0).float().mean()) == pytest.approx(0.5, abs=0.05)
         bright = found[labels == 0].mean(dim=(1, 2, 3)) > 0.1
         assert float(bright.float().mean()) == pytest.approx(0.1, abs=0.03)
+
+    def test_with_axes_images_of_a_class_differ_along_them(self) -> None:
+        images = torch.full((4, 1, 8, 8), 0.5)
+        central = CentralImages(images, torch.tensor([0, 0, 1, 1]), torch.ones(4))
+        directions = torch.zeros(2, 1, 1, 8, 8)
+        directions[1, 0, 0, :, :4] = 0.1
+        random = torch.Generator().manual_seed(0)
+        pick = drawn_along(central, CentralAxes(directions), replace(FETA, central_shapes=0.0))
+        found, labels = pick(4000, random)
+        assert float((labels == 0).float().mean()) == pytest.approx(0.5, abs=0.05)
+        assert float(found[labels == 0].std()) == pytest.approx(0, abs=1e-6)
+        spread = found[labels == 1].std(dim=0)[0]
+        assert torch.allclose(spread[:, :4], torch.full((8, 4), 0.1), atol=0.01)
+        assert float(spread[:, 4:].max()) < 1e-6

@@ -117,6 +117,21 @@ class CentralImages:
         labels = torch.arange(settings.classes).repeat_interleave(settings.cells)
         return CentralImages(images, labels, counts.flatten())
 
+    def weights_of_classes(self) -> torch.Tensor:
+        """`[classes, cells]`"""
+        return self.weights.reshape(int(self.labels.max()) + 1, -1)
+
+    def class_means(self) -> torch.Tensor:
+        """`[classes, C, H, W]`: the images of a class together, by their noisy counts."""
+        weights = self.weights_of_classes()
+        shares = (weights / weights.sum(dim=1, keepdim=True)).reshape(*weights.shape, 1, 1, 1)
+        return (self.images.reshape(*weights.shape, *self.images.shape[1:]) * shares).sum(dim=1)
+
+    def class_counts(self, declared: int) -> torch.Tensor:
+        """Noisy counts of the classes, but at least half of what the declared one would give."""
+        counts = self.weights_of_classes().sum(dim=1)
+        return counts.clamp(min=declared / (2 * len(counts)))
+
     def to(self, device: torch.device) -> CentralImages:
         return CentralImages(
             self.images.to(device), self.labels.to(device), self.weights.to(device)

@@ -1,0 +1,106 @@
+"""What DP-FETA learns before its private steps: images made of what was released of each class."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from understudy.methods.contract import Context
+from understudy.methods.diffusion.central_axes import CentralAxes, products_of
+from understudy.methods.diffusion.central_images import CentralImages, vectors_of
+from understudy.methods.diffusion.central_views import as_shapes, moved
+from understudy.methods.diffusion.feta_settings import FetaConfig
+from understudy.methods.diffusion.public_training import Pick, PublicCourse, train_on_public
+from understudy.methods.diffusion.training import DenoiserTraining, chosen_codes
+from understudy.privacy.mechanisms import NoisySum
+from understudy.privacy.plan import Plan
+
+if TYPE_CHECKING:
+    from understudy.privacy.private_records import PrivateRecords
+
+CENTRAL, AXES = "central images", "central axes"
+
+
+def learn_central_images(
+    config: FetaConfig,
+    training: DenoiserTraining,
+    private: PrivateRecords,
+    plan: Plan,
+    context: Context,
+) -> None:
+    """Guarantee: post-processing of one noisy sum, or of two with axes; both are planned."""
+    central = _released_images(config, training, private, plan, context.seed)
+    if config.central_axes_share:
+        axes = _released_axes(config, training, central, private, plan)
+        pick = drawn_along(central.to(training.device), axes.to(training.device), config)
+    else:
+        pick = picked(central.to(training.device), config)
+    course = PublicCourse(
+        "learning the central images",
+        config.central_steps,
+        config.central_batch,
+        config.central_rate,
+    )
+    train_on_public(training, pick, course, context.seed, context.progress)
+
+
+def _released_images(
+    config: FetaConfig, training: DenoiserTraining, private: PrivateRecords, plan: Plan, seed: int
+) -> CentralImages:
+    """Guarantee: post-processing of one noisy sum of clip `central_clip`, as planned."""
+    settings = config.central(training.spec.shape, training.spec.classes, seed)
+    planned = plan.mechanism(CENTRAL)
+    assert isinstance(planned, NoisySum)
+    noisy = private.noisy_sum(vectors_of(settings), clip=planned.clip, sigma=planned.sigma)
+    return CentralImages.read(noisy, settings, private.count, planned.clip * planned.sigma)
+
+
+def _released_axes(
+    config: FetaConfig,
+    training: DenoiserTraining,
+    central: CentralImages,
+    private: PrivateRecords,
+    plan: Plan,
+) -> CentralAxes:
+    """Guarantee: post-processing of one noisy sum of clip `central_axes_clip` squared, as planned.
+
+    It is formed around means that were released before, which composition allows, and divided
+    by their noisy counts.
+    """
+    settings = config.axes(training.spec.shape, training.spec.classes)
+    planned = plan.mechanism(AXES)
+    assert isinstance(planned, NoisySum)
+    products = products_of(settings, central.class_means())
+    noisy = private.noisy_sum(products, clip=planned.clip, sigma=planned.sigma)
+    counts = central.class_counts(private.count)
+    return CentralAxes.read(noisy, settings, counts, planned.clip * planned.sigma)
+
+
+def drawn_along(central: CentralImages, axes: CentralAxes, config: FetaConfig) -> Pick:
+    """Classes evenly; every image is the mean of its class and a draw along its axes."""
+    means = central.class_means()
+
+    def pick(rows: int, random: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+        labels = torch.randint(len(means), (rows,), generator=random, device=random.device)
+        images = (means[labels] + axes.apart(labels, random)).clamp(0, 1)
+        return as_shapes(images, config.central_shapes, config.central_ground, random), labels
+
+    return pick
+
+
+def picked(central: CentralImages, config: FetaConfig) -> Pick:
+    """Classes evenly, central images of a class by their noisy counts, each seen anew."""
+    weights = central.weights_of_classes()
+    classes = len(weights)
+    shares, each = weights / weights.sum(dim=1, keepdim=True), weights.shape[1]
+
+    def pick(rows: int, random: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+        labels = torch.randint(classes, (rows,), generator=random, device=random.device)
+        # Not by torch.multinomial, for whose checks the host waits until the GPU is through.
+        uniform = torch.rand(rows, generator=random, device=random.device)
+        cells = chosen_codes(shares[labels], uniform)
+        images = moved(central.images[labels * each + cells], random)
+        return as_shapes(images, config.central_shapes, config.central_ground, random), labels
+
+    return pick

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from tests.methods.diffusion.small import FETA, batch_of
 from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.methods.config import build_config
+from understudy.methods.diffusion import central_warm_up
 from understudy.methods.diffusion.central_axes import CentralAxes
 from understudy.methods.diffusion.central_images import (
     CentralImages,
@@ -148,8 +150,14 @@ class TestPlan:
         assert [m.name for m in planned] == [CENTRAL, AXES, TRAINING], "axes are not charged"
         axes = planned[1]
         assert isinstance(axes, NoisySum)
-        assert axes.clip == 1.5**2, "products are as long as a record's list, squared"
+        assert axes.clip == 1.5**2
         assert axes.sigma == pytest.approx(planned[0].sigma / 2)
+
+    def test_axes_that_cannot_be_told_are_refused_before_anything_is_read(self) -> None:
+        config = replace(FETA, central_axes_share=0.1, central_axes_side=64)
+        facts = replace(facts_of(stripes(20)), shape=(3, 64, 64))
+        with pytest.raises(UserError, match="'central_axes_side' 64 makes 12288 waves"):
+            DPFeta().spend(config, facts)
 
     def test_they_are_calibrated_together_and_the_share_is_about_right(self) -> None:
         config = replace(FETA, steps=500, batch=400, central_share=0.05)
@@ -208,6 +216,47 @@ class TestFit:
         second.close()
 
 
+class TestReleases:
+    def test_axes_are_read_from_what_was_released_alone(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Around released means, by the declared count, with the noise that the plan says."""
+        records, config = stripes(30), replace(FETA, central_axes_share=0.05)
+        plan = plan_for(DPFeta(), config, facts_of(records))
+        images = watch(monkeypatch, CentralImages, "read")
+        products = watch(monkeypatch, central_warm_up, "products_of")
+        axes = watch(monkeypatch, CentralAxes, "read")
+        bench = Bench(tmp_path, plan)
+        bench.fit(DPFeta(), config, records.select(range(27)), count=30)
+        bench.close()
+        means = products.given[1]
+        assert torch.equal(means, images.got.class_means()), "around means that were not released"
+        planned = plan.mechanism(AXES)
+        assert isinstance(planned, NoisySum)
+        assert axes.given[2:] == [30, planned.clip * planned.sigma]
+
+
+@dataclass
+class Watched:
+    """The last call of a function: what it was given, and what it gave."""
+
+    given: list[Any]
+    got: Any
+
+
+def watch(monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> Watched:
+    real, seen = getattr(owner, name), Watched([], None)
+
+    def watching(*given: Any) -> Any:
+        seen.given, seen.got = list(given), real(*given)
+        return seen.got
+
+    monkeypatch.setattr(
+        owner, name, staticmethod(watching) if isinstance(owner, type) else watching
+    )
+    return seen
+
+
 class TestWarmUp:
     def test_classes_come_evenly_and_cells_by_their_counts(self) -> None:
         images = torch.arange(4).reshape(4, 1, 1, 1).float().expand(4, 1, 8, 8) / 4
@@ -219,15 +268,37 @@ class TestWarmUp:
         assert float(bright.float().mean()) == pytest.approx(0.1, abs=0.03)
 
     def test_with_axes_images_of_a_class_differ_along_them(self) -> None:
-        images = torch.full((4, 1, 8, 8), 0.5)
-        central = CentralImages(images, torch.tensor([0, 0, 1, 1]), torch.ones(4))
-        directions = torch.zeros(2, 1, 1, 8, 8)
-        directions[1, 0, 0, :, :4] = 0.1
-        random = torch.Generator().manual_seed(0)
-        pick = drawn_along(central, CentralAxes(directions), replace(FETA, central_shapes=0.0))
-        found, labels = pick(4000, random)
+        means = torch.tensor([0.3, 0.6]).reshape(2, 1, 1, 1).expand(2, 1, 8, 8)
+        pick = drawn_along(means, self.axes(0.1), replace(FETA, central_shapes=0.0))
+        found, labels = pick(4000, torch.Generator().manual_seed(0))
         assert float((labels == 0).float().mean()) == pytest.approx(0.5, abs=0.05)
-        assert float(found[labels == 0].std()) == pytest.approx(0, abs=1e-6)
-        spread = found[labels == 1].std(dim=0)[0]
+        assert torch.equal(found[labels == 0], means[:1].expand(int((labels == 0).sum()), 1, 8, 8))
+        varied = found[labels == 1]
+        assert torch.allclose(varied.mean(dim=0), means[1], atol=0.01)
+        spread = varied.std(dim=0)[0]
         assert torch.allclose(spread[:, :4], torch.full((8, 4), 0.1), atol=0.01)
         assert float(spread[:, 4:].max()) < 1e-6
+
+    def test_images_drawn_far_along_an_axis_stay_images(self) -> None:
+        means = torch.full((2, 1, 8, 8), 0.5)
+        pick = drawn_along(means, self.axes(9.0), replace(FETA, central_shapes=0.0))
+        found, _ = pick(200, torch.Generator().manual_seed(0))
+        assert (float(found.min()), float(found.max())) == (0.0, 1.0)
+
+    def test_images_drawn_along_axes_become_shapes_too(self) -> None:
+        means, axes = torch.full((2, 1, 8, 8), 0.5), self.axes(0.1)
+        drawn = [
+            drawn_along(means, axes, replace(FETA, central_shapes=share))(
+                50, torch.Generator().manual_seed(0)
+            )[0]
+            for share in (0.0, 1.0)
+        ]
+        assert drawn[0].shape == drawn[1].shape
+        assert float((drawn[0] - drawn[1]).abs().mean()) > 0.05
+
+    @staticmethod
+    def axes(length: float) -> CentralAxes:
+        """None for the first class; for the second one that lights the left half."""
+        waves = torch.zeros(1, 64)
+        waves.reshape(8, 8)[:, :4] = 1.0
+        return CentralAxes(torch.tensor([0.0, length]).reshape(2, 1, 1), waves)

@@ -2,9 +2,10 @@
 
 What a record's image is apart from the (released) mean of its class is told by the coefficients
 of a few public waves. The record's vector is every product of two of them, in the block of its
-class. The release is the sum of these vectors over all units with noise; everything else here is
-post-processing of that sum. A class then is a mean and a few directions with their lengths, and
-images drawn by them differ from one another as its records do, where its mean is one image.
+class, beside one constant that counts it. The release is the sum of these vectors over all units
+with noise; everything else here is post-processing of that sum. A class then is a mean and the
+few directions that stand out of the noise: images drawn along them vary roughly as records do,
+where the mean alone is one image.
 """
 
 from __future__ import annotations
@@ -15,28 +16,49 @@ from dataclasses import dataclass
 
 import torch
 
+from understudy.errors import UserError
+from understudy.methods.diffusion.central_images import least_count
 from understudy.nets.sizes import Shape
 from understudy.privacy.batch import Batch
 from understudy.privacy.clipping import Blocks
+
+_MOST_WAVES = 400
+"""Products grow with their square: 80,200 numbers for each class, and for each record."""
 
 
 @dataclass(frozen=True)
 class AxesSettings:
     """What is summed. All of it is declared; nothing is measured on records.
 
-    side: waves along each side of an image (at most). clip: the longest list of coefficients
-    of one record; so its products, and what a unit adds, are at most `clip` squared.
+    side: waves along each side of an image (at most). clip: the longest vector of a unit.
+    mass: part of the clip's square that counts records.
     """
 
     shape: Shape
     classes: int
     side: int
     clip: float
+    mass: float
+
+    def __post_init__(self) -> None:
+        channels, height, width = self.shape
+        waves = channels * min(self.side, height) * min(self.side, width)
+        if waves > _MOST_WAVES:
+            raise UserError(
+                f"setting 'central_axes_side' {self.side} makes {waves} waves of images of shape "
+                f"{list(self.shape)}, and at most {_MOST_WAVES} can be told: set it to at most "
+                f"{math.isqrt(_MOST_WAVES // channels)}."
+            )
 
     @property
-    def longest(self) -> float:
-        """The clip of the released sum."""
-        return self.clip**2
+    def unit_mass(self) -> float:
+        """What one record adds to the count of its block."""
+        return self.clip * math.sqrt(self.mass)
+
+    @property
+    def room(self) -> float:
+        """The longest list of coefficients of one record."""
+        return math.sqrt(self.clip * math.sqrt(1 - self.mass))
 
     def waves(self) -> torch.Tensor:
         """Smooth public patterns `[waves, pixels]`, orthonormal: cosines, channel by channel."""
@@ -49,13 +71,13 @@ class AxesSettings:
 def products_of(
     settings: AxesSettings, means: torch.Tensor
 ) -> Callable[[Batch], torch.Tensor | Blocks]:
-    """A record's products, a function of that record, the waves and the released means alone.
+    """A record's vector, a function of that record, the waves and the released means alone.
 
     means: `[classes, C, H, W]`, from an earlier release.
-    Guarantee: its L2 norm is at most `settings.longest`. Coefficients are shortened to `clip`;
-    the products of a list with itself, each pair counted once and by the root of two, are as
-    long as the list squared; all other blocks are zero (for probabilities as labels the
-    blocks are weighted by them, which shortens further).
+    Guarantee: its L2 norm is at most `clip`: the count is sqrt(mass) of it; the products of a
+    list with itself, each pair once and times the root of two, are as long as the list
+    squared, and the list is shortened to the root of what is left; all other blocks are zero
+    (for probabilities as labels the blocks are weighted by them, which shortens further).
     """
     waves = settings.waves()
     centres = means.flatten(1).cpu() @ waves.T
@@ -64,54 +86,74 @@ def products_of(
         device, labels = batch.features.device, batch.labels
         told, around = batch.features.flatten(1) @ waves.T.to(device), centres.to(device)
         if labels.ndim == 1:
-            values = _products(_shortened(told - around[labels], settings.clip))
-            return Blocks(values, labels, settings.classes)
-        values = _products(_shortened(told[:, None] - around, settings.clip))
-        return (labels[:, :, None] * values).flatten(1)
+            return Blocks(_vector(told - around[labels], settings), labels, settings.classes)
+        return (labels[:, :, None] * _vector(told[:, None] - around, settings)).flatten(1)
 
     return products
 
 
 @dataclass(frozen=True)
 class CentralAxes:
-    """Directions `[classes, axes, C, H, W]`, each as long as records usually lie apart along it.
+    """Axes `[classes, axes, waves]` by their coefficients, as long as what varies along them.
 
-    A class with fewer axes than another has zeros for the rest.
+    A class with fewer axes than another has zeros for the rest. waves: `[waves, pixels]`.
     """
 
-    directions: torch.Tensor
+    coefficients: torch.Tensor
+    waves: torch.Tensor
 
     @staticmethod
-    def read(
-        noisy: torch.Tensor, settings: AxesSettings, counts: torch.Tensor, noise: float
-    ) -> CentralAxes:
+    def read(noisy: torch.Tensor, settings: AxesSettings, count: int, noise: float) -> CentralAxes:
         """The axes that stand out of the noise, from the noisy sum.
 
-        counts: what each class is divided by; noised or declared, never a private count.
-        noise: the standard deviation of the noise on the sum, which says what is believed: a
-        matrix of noise alone has no axis beyond a known edge, and one beyond it is seen longer
-        than it is.
+        A block is divided by its own noisy count, or by half of what the declared count would
+        give it if that is larger. noise, the standard deviation of the noise on the sum, says
+        what is believed: the longest axis of noise alone lies about at a known edge. An axis
+        beyond it is seen too long and turned; it is shown as long as makes the matrix of all
+        that is shown the best guess, shorter than it is.
         """
-        waves = settings.waves().double()
-        divisors = counts.double().cpu().reshape(-1, 1, 1)
-        matrices = _matrices(noisy.double().cpu().reshape(settings.classes, -1), len(waves))
-        squares, axes = torch.linalg.eigh(matrices / divisors)
-        edges = noise * math.sqrt(2 * len(waves)) / divisors.squeeze(2)
-        kept = squares > edges.clamp(min=1e-9)
-        believed = torch.where(kept, (squares**2 - edges**2).clamp(min=0).sqrt(), 0.0)
-        lengths = believed.sqrt().flip(1)[:, : int(kept.sum(dim=1).max())]
-        longest = axes.flip(2)[:, :, : lengths.shape[1]].transpose(1, 2)
-        directions = (lengths.unsqueeze(2) * longest) @ waves
-        return CentralAxes(directions.float().reshape(*lengths.shape, *settings.shape))
+        waves = settings.waves()
+        blocks = noisy.double().cpu().reshape(settings.classes, -1)
+        least = least_count(count, settings.classes)
+        counts = (blocks[:, :1] / settings.unit_mass).clamp(min=least)
+        matrices = _matrices(blocks[:, 1:] / counts, len(waves))
+        lengths, axes = _standing_out(matrices, noise / counts)
+        return CentralAxes((lengths.unsqueeze(2) * axes).float(), waves)
 
     def to(self, device: torch.device) -> CentralAxes:
-        return CentralAxes(self.directions.to(device))
+        return CentralAxes(self.coefficients.to(device), self.waves.to(device))
 
     def apart(self, labels: torch.Tensor, random: torch.Generator) -> torch.Tensor:
-        """For each label, how an image of it might differ from its mean."""
-        size = (len(labels), self.directions.shape[1])
+        """`[rows, pixels]`: for each label, how an image of it might differ from its mean."""
+        size = (len(labels), self.coefficients.shape[1])
         steps = torch.randn(size, generator=random, device=random.device)
-        return torch.einsum("na,nachw->nchw", steps, self.directions[labels])
+        return torch.einsum("na,naw->nw", steps, self.coefficients[labels]) @ self.waves
+
+
+def _standing_out(
+    matrices: torch.Tensor, deviations: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Lengths `[classes, axes]` and directions `[classes, axes, waves]`, the longest first.
+
+    deviations: of the noise on each class's products, `[classes, 1]`. The edge of a symmetric
+    matrix of noise is known for many waves; by Tracy and Widom about one matrix of noise in a
+    hundred has an axis beyond the slightly larger `least`.
+    """
+    squares, axes = torch.linalg.eigh(matrices)
+    waves = matrices.shape[1]
+    edges = deviations * math.sqrt(2 * waves)
+    least = edges * (1 + waves ** (-2 / 3))
+    kept = squares > least.clamp(min=torch.finfo(squares.dtype).eps)
+    believed = torch.where(kept, (squares**2 - edges**2).clamp(min=0).sqrt(), 0.0)
+    most = int(kept.sum(dim=1).max())
+    lengths = believed.sqrt().flip(1)[:, :most]
+    return lengths, axes.flip(2).transpose(1, 2)[:, :most]
+
+
+def _vector(lists: torch.Tensor, settings: AxesSettings) -> torch.Tensor:
+    """The count, and the products of a list that is not too long."""
+    products = _products(_shortened(lists, settings.room))
+    return torch.cat([torch.full_like(products[..., :1], settings.unit_mass), products], dim=-1)
 
 
 def _cosines(points: int, most: int) -> torch.Tensor:

@@ -83,6 +83,11 @@ def vectors_of(settings: CentralSettings) -> Callable[[Batch], torch.Tensor | Bl
     return vector_of
 
 
+def least_count(declared: int, classes: int) -> float:
+    """What a class is divided by at least: half of its even share of the declared count."""
+    return declared / (2 * classes)
+
+
 @dataclass(frozen=True)
 class CentralImages:
     """Images in [0, 1] `[blocks, C, H, W]`, their classes, and how many records each stands for."""
@@ -105,7 +110,7 @@ class CentralImages:
         blocks = noisy.reshape(settings.classes, settings.cells, settings.width)
         counts, sums = (blocks[..., :1] / settings.unit_mass).clamp(min=1), blocks[..., 1:]
         in_class, of_class = counts.sum(dim=1, keepdim=True), sums.sum(dim=1, keepdim=True)
-        fewest = count / (2 * settings.classes)
+        fewest = least_count(count, settings.classes)
         share, divisor = counts / in_class, counts.clamp(min=fewest / settings.cells)
         apart = (sums - of_class * share) / divisor
         believed = apart * _belief(apart, (1 - share) * (noise / divisor) ** 2)
@@ -126,11 +131,6 @@ class CentralImages:
         weights = self.weights_of_classes()
         shares = (weights / weights.sum(dim=1, keepdim=True)).reshape(*weights.shape, 1, 1, 1)
         return (self.images.reshape(*weights.shape, *self.images.shape[1:]) * shares).sum(dim=1)
-
-    def class_counts(self, declared: int) -> torch.Tensor:
-        """Noisy counts of the classes, but at least half of what the declared one would give."""
-        counts = self.weights_of_classes().sum(dim=1)
-        return counts.clamp(min=declared / (2 * len(counts)))
 
     def to(self, device: torch.device) -> CentralImages:
         return CentralImages(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,6 +14,8 @@ from understudy.methods.diffusion.central_views import as_shapes, moved
 from understudy.methods.diffusion.feta_settings import FetaConfig
 from understudy.methods.diffusion.public_training import Pick, PublicCourse, train_on_public
 from understudy.methods.diffusion.training import DenoiserTraining, chosen_codes
+from understudy.privacy.batch import Batch
+from understudy.privacy.clipping import Blocks
 from understudy.privacy.mechanisms import NoisySum
 from understudy.privacy.plan import Plan
 
@@ -32,8 +35,9 @@ def learn_central_images(
     """Guarantee: post-processing of one noisy sum, or of two with axes; both are planned."""
     central = _released_images(config, training, private, plan, context.seed)
     if config.central_axes_share:
-        axes = _released_axes(config, training, central, private, plan)
-        pick = drawn_along(central.to(training.device), axes.to(training.device), config)
+        means = central.class_means()
+        axes = _released_axes(config, training, means, private, plan)
+        pick = drawn_along(means.to(training.device), axes.to(training.device), config)
     else:
         pick = picked(central.to(training.device), config)
     course = PublicCourse(
@@ -50,40 +54,46 @@ def _released_images(
 ) -> CentralImages:
     """Guarantee: post-processing of one noisy sum of clip `central_clip`, as planned."""
     settings = config.central(training.spec.shape, training.spec.classes, seed)
-    planned = plan.mechanism(CENTRAL)
-    assert isinstance(planned, NoisySum)
-    noisy = private.noisy_sum(vectors_of(settings), clip=planned.clip, sigma=planned.sigma)
-    return CentralImages.read(noisy, settings, private.count, planned.clip * planned.sigma)
+    noisy, noise = _released(CENTRAL, vectors_of(settings), private, plan)
+    return CentralImages.read(noisy, settings, private.count, noise)
 
 
 def _released_axes(
     config: FetaConfig,
     training: DenoiserTraining,
-    central: CentralImages,
+    means: torch.Tensor,
     private: PrivateRecords,
     plan: Plan,
 ) -> CentralAxes:
-    """Guarantee: post-processing of one noisy sum of clip `central_axes_clip` squared, as planned.
+    """Guarantee: post-processing of one noisy sum of clip `products_clip`, as planned.
 
-    It is formed around means that were released before, which composition allows, and divided
-    by their noisy counts.
+    It is formed around means that were released before, which composition allows.
     """
     settings = config.axes(training.spec.shape, training.spec.classes)
-    planned = plan.mechanism(AXES)
+    noisy, noise = _released(AXES, products_of(settings, means), private, plan)
+    return CentralAxes.read(noisy, settings, private.count, noise)
+
+
+def _released(
+    name: str,
+    vector_of: Callable[[Batch], torch.Tensor | Blocks],
+    private: PrivateRecords,
+    plan: Plan,
+) -> tuple[torch.Tensor, float]:
+    """The planned noisy sum of this name, and the standard deviation of its noise."""
+    planned = plan.mechanism(name)
     assert isinstance(planned, NoisySum)
-    products = products_of(settings, central.class_means())
-    noisy = private.noisy_sum(products, clip=planned.clip, sigma=planned.sigma)
-    counts = central.class_counts(private.count)
-    return CentralAxes.read(noisy, settings, counts, planned.clip * planned.sigma)
+    noisy = private.noisy_sum(vector_of, clip=planned.clip, sigma=planned.sigma)
+    return noisy, planned.clip * planned.sigma
 
 
-def drawn_along(central: CentralImages, axes: CentralAxes, config: FetaConfig) -> Pick:
+def drawn_along(means: torch.Tensor, axes: CentralAxes, config: FetaConfig) -> Pick:
     """Classes evenly; every image is the mean of its class and a draw along its axes."""
-    means = central.class_means()
 
     def pick(rows: int, random: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
         labels = torch.randint(len(means), (rows,), generator=random, device=random.device)
-        images = (means[labels] + axes.apart(labels, random)).clamp(0, 1)
+        chosen = means[labels]
+        images = (chosen + axes.apart(labels, random).reshape_as(chosen)).clamp(0, 1)
         return as_shapes(images, config.central_shapes, config.central_ground, random), labels
 
     return pick

@@ -16,6 +16,7 @@ from understudy.methods.diffusion.feta_settings import FetaConfig
 from understudy.methods.diffusion.planning import check_facts, forecast_steps, planned_steps
 from understudy.methods.diffusion.private_training import begin, finish
 from understudy.methods.diffusion.synthesizer import DiffusionSynthesizer
+from understudy.nets.sizes import image_shape
 from understudy.privacy.mechanisms import Mechanism, NoisySum
 from understudy.privacy.plan import Plan, Spend
 
@@ -30,10 +31,11 @@ class DPFeta:
     Poisson-sampled ones together, under add-or-remove one unit.
 
     Central images come from one noisy sum: a record's vector (its small image and a constant
-    that counts it, in the block of its class) has norm at most `central_clip`, and so has a
-    unit's, clipped by the door. Central axes, if asked for, come from a second one, around
-    the means of the first: products of a record's coefficients, of norm at most
-    `central_axes_clip` squared. Training on them is post-processing. Then as `DPDM`.
+    that counts it, in the block of its class) has norm at most `central_clip`. Central axes,
+    if asked for, come from a second one, around the means of the first: products of a
+    record's coefficients and a constant, of norm at most `central_axes_clip` squared. A
+    unit's vectors, summed over its records, are clipped to the same norms by the door.
+    Training on what is released is post-processing. Then as `DPDM`.
     """
 
     info: ClassVar[MethodInfo] = MethodInfo(
@@ -41,7 +43,7 @@ class DPFeta:
         summary="a diffusion model that learns noisy class means first, then by DP-SGD",
         paper="Li and others: From easy to hard, DP-FETA (IEEE S&P 2025), arXiv:2504.01395",
         family="diffusion",
-        mechanism="Gaussian release of class sums, then DP-SGD on the denoiser",
+        mechanism="one or two Gaussian releases of class sums, then DP-SGD on the denoiser",
         changed_for_soundness=(
             "Central images are one noisy clipped sum over all units; published code takes means "
             "over the realised number of records of a class and adds noise for another number.",
@@ -63,20 +65,18 @@ class DPFeta:
         accountant composes all.
         """
         check_facts(config, facts, NAME)
+        if config.central_axes_share:
+            config.axes(image_shape(facts.shape, NAME), facts.classes)
         whole = config.batch / facts.counts["train"] * math.sqrt(config.steps)
 
-        def summed(name: str, clip: float, share: float, sigma: float) -> tuple[NoisySum, ...]:
-            if not share:
-                return ()
-            return (NoisySum(name, clip=clip, sigma=sigma / (whole * math.sqrt(share))),)
+        def summed(name: str, clip: float, share: float, sigma: float) -> NoisySum:
+            return NoisySum(name, clip=clip, sigma=sigma / (whole * math.sqrt(share)))
 
         def planned(sigma: float) -> Sequence[Mechanism]:
-            axes = config.axes((1, 1, 1), 1).longest
-            return (
-                *summed(CENTRAL, config.central_clip, config.central_share, sigma),
-                *summed(AXES, axes, config.central_axes_share, sigma),
-                planned_steps(config, facts, sigma),
-            )
+            sums = [summed(CENTRAL, config.central_clip, config.central_share, sigma)]
+            if config.central_axes_share:
+                sums.append(summed(AXES, config.products_clip, config.central_axes_share, sigma))
+            return (*sums, planned_steps(config, facts, sigma))
 
         return planned
 
@@ -91,9 +91,9 @@ class DPFeta:
         public: PublicInputs,
         context: Context,
     ) -> DiffusionSynthesizer:
-        """Release the central images, learn them, then train step by step.
+        """Release the central images and axes, learn them, then train step by step.
 
-        After a restart the release is given back as it was; training goes on from the last
+        After a restart what was released is given back as it was; training goes on from the last
         committed step, or begins again on the central images if there is none.
         """
         del public

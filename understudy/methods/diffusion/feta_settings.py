@@ -25,7 +25,7 @@ class FetaConfig(DiffusionConfig):
     central_side: int = setting(14, "pixels a side of the central images, at most", low=1)
     central_clip: float = setting(5.0, "longest vector of one record (image and count)", low=1e-9)
     central_mass: float = setting(
-        0.1, "part of that vector's square that counts records", low=1e-4, high=0.9
+        0.1, "part of a vector's square that counts records", low=1e-4, high=0.9
     )
     central_ground: float = setting(
         0.0, "pixel value in [0, 1] that central images count from", low=0.0, high=1.0
@@ -47,7 +47,9 @@ class FetaConfig(DiffusionConfig):
         high=0.99,
     )
     central_axes_side: int = setting(10, "waves a side that tell a record's difference", low=1)
-    central_axes_clip: float = setting(6.0, "longest difference of one record", low=1e-9)
+    central_axes_clip: float = setting(
+        6.0, "about the longest difference of one record", low=1e-6, high=1e6
+    )
     central_steps: int = setting(1000, "training steps on the central images", low=1)
     central_batch: int = setting(256, "images in such a step", low=1)
     central_rate: float = setting(1e-3, "Adam's rate in such a step", low=1e-7, high=1.0)
@@ -69,5 +71,12 @@ class FetaConfig(DiffusionConfig):
             seed,
         )
 
+    @property
+    def products_clip(self) -> float:
+        """The clip of the sum of products, which are as long as a difference squared."""
+        return self.central_axes_clip**2
+
     def axes(self, shape: Shape, classes: int) -> AxesSettings:
-        return AxesSettings(shape, classes, self.central_axes_side, self.central_axes_clip)
+        return AxesSettings(
+            shape, classes, self.central_axes_side, self.products_clip, self.central_mass
+        )

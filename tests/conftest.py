@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 
 from .workplace import Workplace
+
+
+def pytest_configure() -> None:
+    """Ctrl-C as in a terminal: what a shell puts into the background starts with it ignored, and
+    hands that on to every process that the tests start and interrupt."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -6,9 +6,10 @@
 Stream: ChaCha20 and what is drawn from it, bit for bit as on the CPU, and normal values by
 their distribution. Engine, as a release runs it there (compiled, bfloat16), and in float32:
 the gradients of a whole micro-batch beside a loop over its records, one at a time, in float32;
-and the norm of what one record adds to a step's sum beside the clip. Promised: streams equal; no
-record adds more than 1e-6 above its clip; gradients within 5e-2 (bfloat16) and 1e-3 (float32)
-of the loop's, by norm.
+and the norm of what one record adds to a step's sum beside the clip. Recording: gradients of
+public steps that are replayed beside computed ones, and the milliseconds of both. Promised: streams
+equal; no record adds more than 1e-6 above its clip; gradients within 5e-2 (bfloat16) and 1e-3
+(float32) of the loop's, by norm, and replayed ones within 1e-2 of computed ones.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +28,10 @@ from engine import denoise, made_up_records
 from engine_networks import NETWORKS
 
 from understudy.bench.provenance import Provenance
+from understudy.nets.recording import Gradients, Inputs, recorder_for
+from understudy.nets.unet import UNetSpec
 from understudy.privacy import chacha
-from understudy.privacy.batch import random_batch
+from understudy.privacy.batch import Batch, random_batch
 from understudy.privacy.gradients import GradientEngine
 from understudy.privacy.mechanisms import DPSGD
 from understudy.privacy.noise import NoiseSource
@@ -41,7 +45,7 @@ LEAST_P = 1e-6
 CLIP = 1e-3
 """So small that every record is clipped."""
 
-PROMISED = {"clip_excess": 1e-6, "bfloat16": 5e-2, "float32": 1e-3}
+PROMISED = {"clip_excess": 1e-6, "bfloat16": 5e-2, "float32": 1e-3, "recording": 1e-2}
 FILE = "gpu_checks.json"
 EVIDENCE = Path(__file__).resolve().parent / "evidence"
 
@@ -55,6 +59,8 @@ def main() -> None:
     parser.add_argument("--network", choices=NETWORKS, default="28")
     parser.add_argument("--draws", type=int, default=32)
     parser.add_argument("--records", type=int, default=16, help="how many are added one by one")
+    parser.add_argument("--public-rows", type=int, default=256, help="of a public step")
+    parser.add_argument("--timed", type=int, default=50, help="public steps to time")
     parser.add_argument("--commit", default="HEAD", help="whose files were measured")
     parser.add_argument("--store", type=Path, help="where evidence goes; else the repository")
     asked = parser.parse_args()
@@ -64,22 +70,26 @@ def main() -> None:
     found = measure(asked)
     asked.out.mkdir(parents=True, exist_ok=True)
     (asked.out / FILE).write_text(json.dumps(found, indent=1))
-    print(json.dumps({k: found[k] for k in ("stream", "engine", "kept")}, indent=1))
+    print(json.dumps({k: found[k] for k in ("stream", "recording", "engine", "kept")}, indent=1))
 
 
 def measure(asked: argparse.Namespace) -> dict[str, Any]:
     device = torch.device(asked.device)
     torch.backends.cudnn.benchmark = device.type == "cuda"
     stream = check_stream(device)
+    recording = check_recording(device, asked)
     engine = {kind: check_engine(kind, device, asked) for kind in ("bfloat16", "float32")}
     kept = stream["equal"] and stream["normal_p_value"] > LEAST_P
+    kept = kept and recording["worst_relative_error"] <= PROMISED["recording"]
+    kept = kept and recording["recorded"] == (recorder_for(device) is not None)
     for kind, row in engine.items():
         kept = kept and row["clip_excess"] <= PROMISED["clip_excess"]
         kept = kept and row["worst_relative_error"] <= PROMISED[kind]
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
     return {
         **{"device": name, "network": asked.network, "draws": asked.draws},
-        **{"stream": stream, "engine": engine, "promised": PROMISED, "kept": bool(kept)},
+        **{"stream": stream, "recording": recording, "engine": engine},
+        **{"promised": PROMISED, "kept": bool(kept)},
         "code": tree_digest(),
         "provenance": Provenance.read().to_json(),
     }
@@ -118,6 +128,67 @@ def normal_p_value(values: np.ndarray) -> float:
         return 1.0  # the series is slow there, and the chance of less is below 1e-12
     terms = (2 * (-1) ** (k - 1) * math.exp(-2 * (k * scaled) ** 2) for k in range(1, 101))
     return min(1.0, max(0.0, sum(terms)))
+
+
+def check_recording(device: torch.device, asked: argparse.Namespace) -> dict[str, Any]:
+    """Gradients of public steps on new inputs each: computed, and replayed."""
+    torch.manual_seed(0)
+    spec = NETWORKS[asked.network]
+    network = spec.build()
+    with torch.no_grad():
+        network.leave.weight.normal_(std=0.02)
+    network.to(device)
+    parameters = list(network.parameters())
+
+    def loss(inputs: Inputs) -> torch.Tensor:
+        draws = {name: inputs[name] for name in ("level", "noise")}
+        batch = Batch(inputs["images"], {"label": inputs["label"]}, draws, "label")
+        with torch.autocast(device.type, torch.bfloat16, cache_enabled=False):
+            return denoise([network], batch).mean()
+
+    plain = Gradients(loss, parameters, None, print)
+    replayed = Gradients(loss, parameters, recorder_for(device), print)
+    inputs = [_public_inputs(spec, asked.public_rows, device) for _ in range(3)]
+    errors = []
+    for each in inputs:
+        wanted, found = (_flat(way, each, parameters) for way in (plain, replayed))
+        errors.append(float((found - wanted).norm() / wanted.norm()))
+    return {
+        "recorded": replayed._replay is not None,
+        "worst_relative_error": max(errors),
+        "milliseconds": {
+            name: _milliseconds(way, inputs[0], asked.timed, device)
+            for name, way in (("computed", plain), ("replayed", replayed))
+        },
+    }
+
+
+def _public_inputs(spec: UNetSpec, rows: int, device: torch.device) -> Inputs:
+    shape = (rows, spec.channels, spec.image_size, spec.image_size)
+    return {
+        "images": torch.rand(shape, device=device),
+        "noise": torch.randn(shape, device=device),
+        "level": torch.randn(rows, device=device),
+        "label": torch.randint(spec.classes, (rows,), device=device),
+    }
+
+
+def _flat(way: Gradients, inputs: Inputs, parameters: list[torch.nn.Parameter]) -> torch.Tensor:
+    way(inputs)
+    return torch.cat([p.grad.double().reshape(-1) for p in parameters if p.grad is not None])
+
+
+def _milliseconds(way: Gradients, inputs: Inputs, times: int, device: torch.device) -> float:
+    def waited() -> float:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        return time.perf_counter()
+
+    way(inputs)
+    start = waited()
+    for _ in range(times):
+        way(inputs)
+    return 1000 * (waited() - start) / times
 
 
 def check_engine(precision: str, device: torch.device, asked: argparse.Namespace) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +19,8 @@ script = load_script("gpu_checks")
 
 def test_they_run_where_only_torch_is_and_become_evidence(tmp_path: Path) -> None:
     words = ["--out", "found", "--device", "cpu", "--network", "tiny", "--draws", "2"]
-    run_bare("gpu_checks", *words, "--records", "3", cwd=tmp_path)
+    words += ["--records", "3", "--public-rows", "4", "--timed", "2"]
+    run_bare("gpu_checks", *words, cwd=tmp_path)
     found = json.loads((tmp_path / "found" / "gpu_checks.json").read_text())
     assert found["kept"]
     assert found["engine"]["float32"]["worst_relative_error"] < 1e-5
@@ -44,3 +47,17 @@ def test_a_stream_that_differs_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     found = script.check_stream(torch.device("cpu"))
     assert not found["equal"]
     assert found["each"]["words"]
+
+
+def test_a_replay_of_old_inputs_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stale(work: Callable[[], None]) -> Callable[[], None]:
+        work()
+        return lambda: None
+
+    asked = argparse.Namespace(network="tiny", public_rows=4, timed=1)
+    cpu = torch.device("cpu")
+    assert script.check_recording(cpu, asked)["worst_relative_error"] < 1e-3
+    monkeypatch.setattr(script, "recorder_for", lambda _: stale)
+    found = script.check_recording(cpu, asked)
+    assert found["recorded"]
+    assert found["worst_relative_error"] > script.PROMISED["recording"]

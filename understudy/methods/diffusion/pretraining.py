@@ -25,6 +25,7 @@ _CODE = (
     *(f"understudy.methods.diffusion.{name}" for name in _MODULES),
     "understudy.nets.unet",
     "understudy.nets.averaging",
+    "understudy.nets.recording",
     "understudy.nets.seeding",
 )
 """What the weights depend on besides their data and settings."""

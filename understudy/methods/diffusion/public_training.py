@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import torch
 
 from understudy.methods.diffusion.training import DenoiserTraining
+from understudy.nets.recording import Gradients, Inputs, recorder_for
 from understudy.nets.seeding import stream
 from understudy.privacy.batch import Batch
 from understudy.progress import Progress
 
-_LABEL = "label"
+_IMAGES, _LABEL = "images", "label"
 
 Pick = Callable[[int, torch.Generator], tuple[torch.Tensor, torch.Tensor]]
 """So many images in [0, 1] with their codes, by this generator, and best on its device."""
@@ -35,19 +36,31 @@ def train_on_public(
 
     Afterwards the denoiser goes on from its averaged weights with a fresh optimiser.
     """
-    device, half = training.device, training.config.precision == "bfloat16"
+    device = training.device
+    parameters = list(training.network.parameters())
+    gradients = Gradients(_loss_of(training), parameters, recorder_for(device), progress.say)
     with progress.task(course.purpose, course.steps) as bar:
         for step in range(course.steps):
             images, codes = pick(course.batch, stream(seed, course.purpose, step, device=device))
             random = stream(seed, course.purpose, step, "draws", device=device)
             draws = _draws(training, course.batch, random)
-            batch = Batch(images.to(device), {_LABEL: codes.to(device)}, draws, _LABEL)
-            with torch.autocast(device.type, torch.bfloat16, enabled=half):
-                value = training.loss([training.network], batch).mean()
-            value.backward()  # type: ignore[no-untyped-call]
+            gradients({_IMAGES: images.to(device), _LABEL: codes.to(device), **draws})
             training.advance(step, course.steps, course.rate)
             bar.advance()
     training.begin_again()
+
+
+def _loss_of(training: DenoiserTraining) -> Callable[[Inputs], torch.Tensor]:
+    """The mean loss of images with their codes and draws."""
+    device, half = training.device, training.config.precision == "bfloat16"
+
+    def loss(inputs: Inputs) -> torch.Tensor:
+        draws = {name: inputs[name] for name in training.draws}
+        batch = Batch(inputs[_IMAGES], {_LABEL: inputs[_LABEL]}, draws, _LABEL)
+        with torch.autocast(device.type, torch.bfloat16, enabled=half, cache_enabled=False):
+            return training.loss([training.network], batch).mean()
+
+    return loss
 
 
 def _draws(

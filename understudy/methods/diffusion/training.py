@@ -116,7 +116,7 @@ class DenoiserTraining:
                 heads = batch.draws[names.flip].reshape(-1, 1, 1, 1) < 0.5
                 images = torch.where(heads, images.flip(-1), images)
             codes = chosen_codes(batch.labels, batch.draws[names.choice])
-            codes = torch.where(batch.draws[names.drop] < drop, classes, codes)
+            codes = codes.masked_fill(batch.draws[names.drop] < drop, classes)
             sigma = levels.of(batch.draws[names.level])
             losses = scaling.losses(models[0], images, batch.draws[names.noise], sigma, codes)
             return losses / sigma.clamp(min=1.0) ** balance

@@ -1,0 +1,88 @@
+"""Gradients on inputs of one shape, step after step: on a GPU recorded once, then replayed.
+
+A small network's kernels take less time than its host needs to launch them one by one; replayed
+(as a CUDA graph) they are launched together. Nothing but speed rests on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import nn
+
+Inputs = Mapping[str, torch.Tensor]
+Recorder = Callable[[Callable[[], None]], Callable[[], None]]
+"""Makes of some work on the GPU, always on the same tensors, what does it again."""
+
+_REHEARSALS = 3
+_WORDS = 200
+
+
+class Gradients:
+    """Sets `.grad` of parameters to the gradients of a loss.
+
+    loss: of inputs, whose names, shapes and devices stay; it draws nothing at random and brings
+        nothing from the host. record: None computes each time anew. say: is told, once, why
+        nothing is recorded though it was asked for.
+    """
+
+    def __init__(
+        self,
+        loss: Callable[[Inputs], torch.Tensor],
+        parameters: Sequence[nn.Parameter],
+        record: Recorder | None,
+        say: Callable[[str], None],
+    ) -> None:
+        self._loss, self._parameters, self._record, self._say = loss, parameters, record, say
+        self._replay: Callable[[], None] | None = None
+        self._inputs: dict[str, torch.Tensor] = {}
+        self._found: list[torch.Tensor | None] = []
+
+    def __call__(self, inputs: Inputs) -> None:
+        if self._replay is None and self._record is not None:
+            self._try_to_record(self._record, inputs)
+        if self._replay is None:
+            self._compute(inputs)
+            return
+        for name, kept in self._inputs.items():
+            kept.copy_(inputs[name])
+        self._replay()
+        for parameter, gradient in zip(self._parameters, self._found, strict=True):
+            parameter.grad = gradient
+
+    def _compute(self, inputs: Inputs) -> None:
+        for parameter in self._parameters:
+            parameter.grad = None
+        self._loss(inputs).backward()  # type: ignore[no-untyped-call]
+
+    def _try_to_record(self, record: Recorder, inputs: Inputs) -> None:
+        self._inputs = {name: value.clone() for name, value in inputs.items()}
+        try:
+            self._replay = record(lambda: self._compute(self._inputs))
+            self._found = [parameter.grad for parameter in self._parameters]
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            self._record = None
+            why = " ".join(str(error).split())[:_WORDS]
+            self._say(f"steps are not recorded, so they are slower: {why}")
+
+
+def recorder_for(device: torch.device) -> Recorder | None:
+    """CUDA graphs, on a GPU that has them."""
+    return _recorded if device.type == "cuda" and torch.version.cuda else None
+
+
+def _recorded(work: Callable[[], None]) -> Callable[[], None]:
+    """Done a few times first, beside the current stream: libraries set themselves up then."""
+    here, beside = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    beside.wait_stream(here)
+    with torch.cuda.stream(beside):
+        for _ in range(_REHEARSALS):
+            work()
+    here.wait_stream(beside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+    return graph.replay

@@ -48,7 +48,8 @@ class Written(NoiseSource):
     def bernoulli(
         self, count: int, rate: float, device: torch.device | str = "cpu"
     ) -> torch.Tensor:
-        del rate, device
+        del device
+        assert rate == PLANNED.rate, "units join at another rate than was charged"
         mine = next(self._joins)[self._team.rank :: self._team.size]
         assert len(mine) == count
         return torch.from_numpy(mine.copy())

@@ -16,6 +16,7 @@ from understudy.data.records import Records
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy import gradients as gradients_module
 from understudy.privacy.backends.base import Loss, trainable
+from understudy.privacy.backends.compiled import CompiledBackend
 from understudy.privacy.backends.expanded import ExpandedBackend
 from understudy.privacy.backends.opacus import OpacusBackend
 from understudy.privacy.backends.vmap import VmapBackend
@@ -23,6 +24,7 @@ from understudy.privacy.batch import TRIAL_ROWS, Batch, Draws, make_batch
 from understudy.privacy.gradients import GradientEngine
 from understudy.privacy.mechanisms import DPSGD
 from understudy.privacy.noise import NoiseSource
+from understudy.privacy.pieces import Pieces, PieceSums
 from understudy.privacy.speed import Speed
 from understudy.privacy.units import UnitIndex
 
@@ -570,3 +572,65 @@ def test_memory_that_is_too_small_for_one_record_is_an_error(
     monkeypatch.setattr(ExpandedBackend, "per_record", never)
     with pytest.raises(torch.OutOfMemoryError):
         engine.clipped_sum(classify, {}, np.arange(6))
+
+
+class Traced(CompiledBackend):
+    """Compiled without a compiler, and wrong where the test says."""
+
+    most, mixes_at, sums_are_wrong = 99, 0, False
+
+    def __init__(self, models: Sequence[nn.Module]) -> None:
+        super().__init__(models, through="eager")
+        if self.sums_are_wrong:
+            self.sums = Longer()  # type: ignore[assignment]
+
+    def per_record(self, loss: Loss, batch: Batch, multiplicity: int) -> Any:
+        rows = len(batch) // multiplicity
+        if rows > self.most:
+            raise torch.OutOfMemoryError("a test")
+        values, gradients = super().per_record(loss, batch, multiplicity)
+        if rows == self.mixes_at:
+            gradients = Pieces(tuple(piece.flip(0) for piece in gradients.values))
+        return values, gradients
+
+
+class Longer(PieceSums):
+    def squares(self, values: Sequence[torch.Tensor]) -> torch.Tensor:
+        return 0.25 * super().squares(values)
+
+
+def test_a_shape_that_memory_asks_for_is_checked_before_records_meet_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another shape is compiled anew, and may go wrong where the first did not."""
+    case = CASES["mlp"]
+    monkeypatch.setattr(gradients_module, "CompiledBackend", Traced)
+    monkeypatch.setattr(Traced, "mixes_at", 2)
+    engine = engine_of(case, "compiled", records(13))
+    engine.prepare(case.loss, {})
+    monkeypatch.setattr(Traced, "most", 2)
+    with pytest.raises(PrivacyError, match="each record's own"):
+        engine.clipped_sum(case.loss, {}, np.arange(6))
+    monkeypatch.setattr(Traced, "mixes_at", 0)
+    assert engine.clipped_sum(case.loss, {}, np.arange(6)).units == 6
+
+
+def test_compiled_sums_are_held_against_plain_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = CASES["mlp"]
+    monkeypatch.setattr(gradients_module, "CompiledBackend", Traced)
+    engine_of(case, "compiled", records(6)).prepare(case.loss, {})
+    monkeypatch.setattr(Traced, "sums_are_wrong", True)
+    with pytest.raises(PrivacyError, match="are not those of their rows"):
+        engine_of(case, "compiled", records(6)).prepare(case.loss, {})
+
+
+def test_a_person_with_two_records_changes_no_digit_of_the_others_sum() -> None:
+    """Whether somebody has two is private, so it may not choose the arithmetic."""
+    case, names = CASES["critic"], [f"p{n:02}" for n in range(13)]
+    more = records(15, units=[*names, "z", "z"])
+    alone = more.select(np.arange(13))
+    found = [
+        engine_of(case, "expanded", data).clipped_sum(case.loss, {}, np.arange(13)).total
+        for data in (alone, more)
+    ]
+    assert torch.equal(*found), "the others' sum moved"

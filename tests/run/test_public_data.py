@@ -49,9 +49,19 @@ def test_a_method_that_needs_none_names_none(photos: str) -> None:
     assert facts["public_inputs"] == []
 
 
-def test_the_private_data_cannot_be_declared_public(photos: str) -> None:
+@pytest.mark.parametrize(
+    "written",
+    ["{path}", "{path}/", "./photos", "../{here}/photos", "{path}/ant", "{here_path}", "link"],
+)
+def test_the_private_data_cannot_be_declared_public(
+    photos: str, written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However their place is written, and not a part of them or a folder that holds them."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to(photos)
+    public = written.format(path=photos, here=tmp_path.name, here_path=tmp_path)
     with pytest.raises(UserError, match="is the private data; give other data"):
-        prepared(photos, photos)
+        prepared(photos, public)
 
 
 def test_needed_data_that_are_missing_and_unneeded_data_are_named(photos: str) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from tests import drawing
 from tests.bench.rig import GAN, cell
@@ -31,10 +33,13 @@ from understudy.bench.packing import pack
 from understudy.bench.workspace import Workspace
 from understudy.errors import UserError
 from understudy.privacy.ledger import read_ledger, spent_uses
+from understudy.privacy.noise import NoiseSource
 from understudy.privacy.private_records import PrivateRecords
 from understudy.privacy.team import Team
 from understudy.privacy.team_records import FollowingRecords
 from understudy.progress import Silent
+from understudy.run import fit
+from understudy.run.config import RunConfig
 from understudy.run.following import follow_first
 
 
@@ -140,3 +145,17 @@ def _in_process(place: Workplace, words: tuple[str, ...]) -> int:
     told = place.run(*words)
     (place / f"said-{os.environ['RANK']}").write_text(told.out)
     return told.code
+
+
+def test_every_process_draws_from_a_secret_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who joins in a follower is as secret as in the first: its stream is no public seed's."""
+    drawn: list[NoiseSource] = []
+    monkeypatch.setattr(fit, "follow_first", lambda _, __, noise: drawn.append(noise))
+    monkeypatch.setattr(Team, "number", lambda *_: 0)
+    config = RunConfig("digits", "dp-gan", 10.0, delta=1e-3)
+    seeded = replace(config, insecure_noise_seed=3)
+    for asked in (config, config, seeded):
+        fit.fit_along(asked, Team(1, 2, torch.device("cpu")))
+    assert [noise.insecure_seed is None for noise in drawn] == [True, True, False], "no secret"
+    values = [noise.uniform(8).tolist() for noise in (*drawn, fit.noise_of(seeded))]
+    assert len({tuple(value) for value in values}) == 4

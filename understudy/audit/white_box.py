@@ -162,7 +162,7 @@ class AuditedRecords(PrivateRecords):
         if self._release is None:
             yield from super()._apply(fn, form)
             return
-        release, width, single = self._release, form[0], self._others._units.single
+        release, width, single = self._release, form[0], self._others._records.units is None
         alone = ClippedSum(release.clip, width, self._door.device, single)
         for vectors, rows, owners in self._others._apply(fn, form):
             alone.add(vectors, owners)

@@ -30,7 +30,7 @@ from understudy.privacy.batch import (
 from understudy.privacy.clipping import ClippedSum
 from understudy.privacy.mechanisms import DPSGD
 from understudy.privacy.noise import NoiseSource
-from understudy.privacy.pieces import FusedSums, Pieces, PieceSums
+from understudy.privacy.pieces import Pieces, PieceSums
 from understudy.privacy.rowwise import (
     Agreement,
     awakened,
@@ -41,6 +41,7 @@ from understudy.privacy.rowwise import (
 )
 from understudy.privacy.seclusion import secluded
 from understudy.privacy.speed import Speed
+from understudy.privacy.sums_check import check_sums
 from understudy.privacy.units import Rows, UnitIndex
 
 _Found = TypeVar("_Found")
@@ -115,9 +116,9 @@ class GradientEngine:
             if self._backend is None:
                 self._backend = self._within_memory(partial(self._fastest, loss, draws))
                 if isinstance(self._backend, CompiledBackend):
-                    self._sums = FusedSums()
+                    self._sums = self._backend.sums
             else:
-                self._check_backend(self._backend, loss, draws)
+                self._within_memory(partial(self._check_backend, self._backend, loss, draws))
         self._checked.add(loss)
 
     def clipped_sum(self, loss: Loss, draws: Draws, chosen: Rows) -> GradientSum:
@@ -128,12 +129,18 @@ class GradientEngine:
         given: when memory runs out, its sum is begun again in smaller micro-batches, so a
         unit's chance to be sampled and the noise to come do not depend on that.
         """
+        return self._within_memory(partial(self._checked_sum, loss, draws, chosen))
+
+    def _checked_sum(self, loss: Loss, draws: Draws, chosen: Rows) -> GradientSum:
+        """Smaller micro-batches are compiled anew: they are checked before they are used."""
         self.prepare(loss, draws)
-        return self._within_memory(partial(self._sum, loss, draws, chosen))
+        return self._sum(loss, draws, chosen)
 
     def _sum(self, loss: Loss, draws: Draws, chosen: Rows) -> GradientSum:
         assert self._backend is not None
-        total = self._new_sum(self._units.single)
+        # Whether every unit has one record is private: only its declaration may choose between
+        # orders of floating-point operations.
+        total = self._new_sum(single=self._records.units is None)
         losses: list[torch.Tensor] = []
         for batch, owners in self._micro_batches(chosen, draws):
             with secluded(self._noise.callback_stream_seed()):
@@ -170,6 +177,7 @@ class GradientEngine:
                 if self._rows == 1:
                     raise
             self._rows = max(1, self._rows // 2)
+            self._checked = _Checked()
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
 
@@ -229,7 +237,8 @@ class GradientEngine:
 
     def _check_compiled(self, backend: CompiledBackend, loss: Loss, draws: Draws) -> None:
         """Compare the compiled gradients of a full micro-batch, at whose ends a kernel goes
-        wrong first, with those of the same records by the backend that was compiled."""
+        wrong first, with those of the same records by the backend that was compiled, and
+        their compiled sums with plain ones."""
         many, few = self._mechanism.multiplicity, min(2, self._rows)
         trial = self._dress(random_batch(self._records, self._rows, self.device), draws)
         _, together = self._compute(backend, loss, trial)
@@ -241,6 +250,8 @@ class GradientEngine:
                 agreement.compare(together[first + record], alone[record])
         if not agreement.within(_COMPILED_TOLERANCE[self._speed.precision]):
             raise PrivacyError(f"{backend.name} computes other gradients than each record's own.")
+        assert isinstance(together, Pieces)
+        check_sums(backend.sums, together)
 
 
 _BACKEND_TOLERANCE = 1e-3

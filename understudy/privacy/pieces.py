@@ -82,9 +82,9 @@ class PieceSums:
 class FusedSums(PieceSums):
     """The same, compiled: each piece is read once, and nothing is copied."""
 
-    def __init__(self) -> None:
-        self._all_squares: Any = compiled(_all_squares)
-        self._all_weighted: Any = compiled(_all_weighted)
+    def __init__(self, through: str = "inductor") -> None:
+        self._all_squares: Any = compiled(_all_squares, backend=through)
+        self._all_weighted: Any = compiled(_all_weighted, backend=through)
 
     def squares(self, values: Sequence[torch.Tensor]) -> torch.Tensor:
         found: torch.Tensor = self._all_squares(list(values))

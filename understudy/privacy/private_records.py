@@ -191,11 +191,11 @@ class PrivateRecords:
         clip: float,
     ) -> torch.Tensor:
         door = self._door
+        # Whether every unit has one record is private: only its declaration may choose
+        # between orders of floating-point operations.
+        alone = self._records.units is None
         if mechanism.noise == EXACT:
             grid = Grid.of(clip, mechanism.sigma)
-            # Whether every unit has one record is private: only its declaration may choose
-            # between orders of floating-point operations.
-            alone = self._records.units is None
 
             def on_grid(width: int) -> GridSum:
                 return GridSum(grid, width, door.device, alone)
@@ -205,7 +205,7 @@ class PrivateRecords:
             )
 
         def clipped(width: int) -> ClippedSum:
-            return ClippedSum(clip, width, door.device, self._units.single)
+            return ClippedSum(clip, width, door.device, alone)
 
         return door.release(
             mechanism, 1, lambda: self._sum_over_units(vector_of, clipped), mechanism.sigma * clip

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from understudy.data.load import Dataset, load
 from understudy.data.records import Records
+from understudy.data.same_source import lead_to_the_same
 from understudy.errors import UserError
 from understudy.methods.contract import Method, PublicInputs
 from understudy.privacy.account_book import Book
@@ -20,7 +21,7 @@ def load_public(config: RunConfig, method: Method, progress: Progress) -> Datase
     """The declared public data, or None where the method uses none."""
     if config.public is None or not method.info.public_inputs:
         return None
-    if config.public == config.source:
+    if lead_to_the_same(config.public, config.source):
         raise UserError(f"--public {config.public} is the private data; give other data.")
     dataset = load(config.public, progress=progress)
     public_part(dataset)

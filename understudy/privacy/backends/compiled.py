@@ -10,6 +10,7 @@ from torch import nn
 
 from understudy.privacy.backends.expanded import ExpandedBackend, mean_values
 from understudy.privacy.compiling import compiled
+from understudy.privacy.pieces import FusedSums
 
 CHANNELS_LAST = MappingProxyType({"force_layout_optimization": True})
 """The compiler leaves networks of few channels as they come, and then copies every image before
@@ -20,7 +21,8 @@ class CompiledBackend(ExpandedBackend):
     """The expanded backend with its forward and backward pass compiled as one graph each.
 
     What the backward pass needs is kept, or computed again, as the compiler finds cheaper.
-    A graph is for one shape: a micro-batch of another size is compiled anew.
+    A graph is for one shape: a micro-batch of another size is compiled anew. `sums` add its
+    gradients up, compiled too.
     """
 
     name = "compiled"
@@ -29,4 +31,5 @@ class CompiledBackend(ExpandedBackend):
         super().__init__(models)
         self.reference = ExpandedBackend(models)
         options: dict[str, Any] | None = dict(CHANNELS_LAST) if through == "inductor" else None
+        self.sums = FusedSums(through)
         self._values: Any = compiled(mean_values, backend=through, fullgraph=True, options=options)

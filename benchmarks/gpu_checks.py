@@ -6,9 +6,12 @@
 Stream: ChaCha20 and what is drawn from it, bit for bit as on the CPU, and normal values by
 their distribution. Engine, as a release runs it there (compiled, bfloat16), and in float32:
 the gradients of a whole micro-batch beside a loop over its records, one at a time, in float32;
-and the norm of what one record adds to a step's sum beside the clip. Recording: gradients of
+the norm of what one record adds to a step's sum beside the clip; and by how much a sum over a
+micro-batch moves when its records change places, or one of them its company: what a person who
+joins does to the others. Recording: gradients of
 public steps that are replayed beside computed ones, and the milliseconds of both. Promised: streams
-equal; no record adds more than 1e-6 above its clip; gradients within 5e-2 (bfloat16) and 1e-3
+equal; no record adds more than 1e-6 above its clip, or moves the others' sum by more than 1e-6
+clips; gradients within 5e-2 (bfloat16) and 1e-3
 (float32) of the loop's, by norm, and replayed ones within 1e-2 of computed ones.
 """
 
@@ -18,6 +21,7 @@ import argparse
 import json
 import math
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +36,11 @@ from understudy.nets.recording import Gradients, Inputs, recorder_for
 from understudy.nets.unet import UNetSpec
 from understudy.privacy import chacha
 from understudy.privacy.batch import Batch, random_batch
+from understudy.privacy.clipping import ClippedSum
 from understudy.privacy.gradients import GradientEngine
 from understudy.privacy.mechanisms import DPSGD
 from understudy.privacy.noise import NoiseSource
+from understudy.privacy.pieces import Pieces
 from understudy.privacy.rowwise import exact_arithmetic, gradient_of
 from understudy.privacy.speed import Speed
 from understudy.privacy.units import UnitIndex
@@ -45,7 +51,13 @@ LEAST_P = 1e-6
 CLIP = 1e-3
 """So small that every record is clipped."""
 
-PROMISED = {"clip_excess": 1e-6, "bfloat16": 5e-2, "float32": 1e-3, "recording": 1e-2}
+PROMISED = {
+    "clip_excess": 1e-6,
+    "others_moved": 1e-6,
+    "bfloat16": 5e-2,
+    "float32": 1e-3,
+    "recording": 1e-2,
+}
 FILE = "gpu_checks.json"
 EVIDENCE = Path(__file__).resolve().parent / "evidence"
 
@@ -84,6 +96,7 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
     kept = kept and recording["recorded"] == (recorder_for(device) is not None)
     for kind, row in engine.items():
         kept = kept and row["clip_excess"] <= PROMISED["clip_excess"]
+        kept = kept and max(row["others_moved"].values()) <= PROMISED["others_moved"]
         kept = kept and row["worst_relative_error"] <= PROMISED[kind]
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
     return {
@@ -221,7 +234,46 @@ def check_engine(precision: str, device: torch.device, asked: argparse.Namespace
         "worst_relative_error": max(errors),
         "mean_relative_error": sum(errors) / len(errors),
         **{"clip_excess": max(lengths) - 1, "shortest": min(lengths) - 1},
+        "others_moved": others_moved(engine, draws, asked.draws),
     }
+
+
+def others_moved(engine: GradientEngine, draws: dict[str, Any], many: int) -> dict[str, float]:
+    """How far, in clips, the sum over the same records with the same draws moves when one more
+    comes before them, so that each has another place; and when the last becomes another."""
+    assert engine._backend is not None
+    rows = engine._rows
+    trial, other = (
+        engine._dress(random_batch(engine._records, rows, engine.device), draws) for _ in range(2)
+    )
+    later = _joined(other.rows(0, many), trial.rows(0, (rows - 1) * many))
+    beside = _joined(trial.rows(0, (rows - 1) * many), other.rows(0, many))
+
+    def sum_of(batch: Batch, first: int) -> torch.Tensor:
+        total = ClippedSum(CLIP, engine.width, engine.device, single=True)
+        _, found = engine._compute(engine._backend, denoise, batch)
+        kept = Pieces(tuple(piece[first : first + rows - 1] for piece in _pieces(found)))
+        total.add(kept, np.arange(rows - 1))
+        return total.finish()
+
+    alone = sum_of(trial, 0)
+    return {
+        "places": float((sum_of(later, 1) - alone).norm()) / CLIP,
+        "company": float((sum_of(beside, 0) - alone).norm()) / CLIP,
+    }
+
+
+def _pieces(found: torch.Tensor | Pieces) -> tuple[torch.Tensor, ...]:
+    return found.values if isinstance(found, Pieces) else (found,)
+
+
+def _joined(first: Batch, second: Batch) -> Batch:
+    def both(one: Mapping[str, torch.Tensor], two: Mapping[str, torch.Tensor]) -> Any:
+        return {name: torch.cat([value, two[name]]) for name, value in one.items()}
+
+    features = torch.cat([first.features, second.features])
+    attributes = both(first.attributes, second.attributes)
+    return Batch(features, attributes, both(first.draws, second.draws), first.label)
 
 
 def _errors(engine: GradientEngine, draws: dict[str, Any], many: int) -> list[float]:

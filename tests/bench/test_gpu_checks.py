@@ -6,13 +6,16 @@ import argparse
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from tests.scripts import load_script, run_bare
+from understudy.privacy.gradients import GradientEngine
 from understudy.privacy.noise import NoiseSource
+from understudy.privacy.pieces import Pieces
 
 script = load_script("gpu_checks")
 
@@ -24,6 +27,7 @@ def test_they_run_where_only_torch_is_and_become_evidence(tmp_path: Path) -> Non
     found = json.loads((tmp_path / "found" / "gpu_checks.json").read_text())
     assert found["kept"]
     assert found["engine"]["float32"]["worst_relative_error"] < 1e-5
+    assert max(found["engine"]["bfloat16"]["others_moved"].values()) <= 1e-6
     assert 1e-5 < found["engine"]["bfloat16"]["worst_relative_error"] < 5e-2
     script._evidence(tmp_path / "found", tmp_path / "store")
     kept = json.loads((tmp_path / "store" / "gpu-checks.json").read_text())
@@ -61,3 +65,27 @@ def test_a_replay_of_old_inputs_is_seen(monkeypatch: pytest.MonkeyPatch) -> None
     found = script.check_recording(cpu, asked)
     assert found["recorded"]
     assert found["worst_relative_error"] > script.PROMISED["recording"]
+
+
+@pytest.mark.parametrize("kind", ["places", "company"])
+def test_rounding_that_a_neighbour_changes_is_seen(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each record's gradient is right to 1e-4, and yet the others' sum moves."""
+    right = GradientEngine._compute
+
+    def rounded(self: GradientEngine, *words: Any) -> tuple[torch.Tensor, Any]:
+        values, found = right(self, *words)
+        where = torch.arange(len(found)) if kind == "places" else 1e6 * found.values[0].sum()
+
+        def off(piece: torch.Tensor) -> torch.Tensor:
+            phase = torch.arange(piece[0].numel()).reshape(piece.shape[1:])
+            return piece * (1 + 1e-4 * torch.sin(where.reshape(-1, *[1] * phase.ndim) + phase))
+
+        return values, Pieces(tuple(off(piece) for piece in found.values))
+
+    asked = argparse.Namespace(network="tiny", draws=2, records=6)
+    cpu = torch.device("cpu")
+    assert max(script.check_engine("float32", cpu, asked)["others_moved"].values()) <= 1e-6
+    monkeypatch.setattr(GradientEngine, "_compute", rounded)
+    assert script.check_engine("float32", cpu, asked)["others_moved"][kind] > 1e-6

@@ -188,7 +188,8 @@ class Door:
         """Work on private records: if it raises, the door stays shut in this process.
 
         Whether a callback fails may depend on the records, so a method that catches the
-        error must not learn anything more, and its run cannot be finished.
+        error must not learn anything more. The owner may resume in another process, as after
+        a full disk or a broken GPU; the ledger then shows after how many steps it stopped.
         """
         self._refuse_if_shut()
         finished = False

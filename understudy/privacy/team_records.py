@@ -98,8 +98,10 @@ class LeadingRecords(PrivateRecords):
 class FollowingRecords:
     """The handle of every other process: what `PrivateRecords` offers, without a door.
 
-    Guarantee: nothing leaves it but summands of the first process's clipped sums, before
-    noise, to that process alone; what it gives to a method is what the first process released.
+    Guarantee: nothing leaves it but summands of clipped sums, before noise, and digests of
+    records, to the processes of the same run; what it gives to a method is what the first
+    process released. These processes, their machines and what connects them are trusted as
+    the owner's machine is.
     """
 
     def __init__(

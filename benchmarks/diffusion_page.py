@@ -101,6 +101,7 @@ def whole_fits(result: Mapping[str, Any]) -> list[str]:
     rows = [
         [
             run["title"].removesuffix(" seed 0"),
+            f"{run['config']['steps']:,}",
             ", ".join(f"{name} {100 * value:.2f}%" for name, value in run["accuracy"].items()),
             f"{run['seconds']['fit']:.0f} + {run['seconds']['sample']:.0f} s",
         ]
@@ -108,10 +109,11 @@ def whole_fits(result: Mapping[str, Any]) -> list[str]:
     ]
     return [
         "**Presets fitted whole** (`benchmarks/tuning_table.py`): private fits of the suite "
-        "`diffusion` with all their steps and 60,000 images, one seed, on one H200. The third "
-        "classifier of its protocol was not trained, so they are no cells of the suite yet. That "
-        "of mnist came first and compiled its network; the other found it compiled.",
-        table(["run", "accuracy", "fit and images"], rows),
+        "`diffusion`, with the steps that their presets then had, and 60,000 images, one seed, on "
+        "one H200. The third classifier of its protocol was not trained, so they are no cells of "
+        "the suite yet. That of mnist came first and compiled its network; the other found it "
+        "compiled.",
+        table(["run", "steps", "accuracy", "fit and images"], rows),
     ]
 
 

@@ -61,3 +61,10 @@ class TestOutputGain:
     def test_a_gain_that_is_no_size_is_refused(self, gain: float) -> None:
         with pytest.raises(UserError, match="output_gain"):
             replace(SPEC, output_gain=gain)
+
+
+@pytest.mark.parametrize("width", [4, 100, 130, 200, 224])
+def test_any_width_attends(width: int) -> None:
+    """Heads divide the channels, whatever they are."""
+    network = replace(SPEC, width=width, multipliers=(1,), blocks=(1,), attention=(8,)).build()
+    assert network(*rows()).shape == (5, 1, 8, 8)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests import drawing
+from understudy.data.load import Dataset
+from understudy.data.records import Records
+from understudy.data.schema import Schema
 from understudy.errors import UserError
 from understudy.privacy.account_book import Book
 from understudy.privacy.noise import NoiseSource
 from understudy.progress import Silent
+from understudy.run import public
 from understudy.run.config import RunConfig
 from understudy.run.fit import fitting_of
 from understudy.run.prepare import Prepared, prepare, run_facts
@@ -78,3 +83,14 @@ def test_the_method_is_handed_the_records_and_a_place_beside_the_books(
     public = fitting_of(prepared(photos, "digits"), book).public
     assert len(public.records["records"]) > 1000
     assert public.cache == tmp_path / "home" / "made-from-public-data"
+
+
+def test_public_data_that_cannot_be_learned_from_cost_nothing(
+    photos: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are refused before there is a plan."""
+    rows = Records(np.zeros((12, 3), dtype=np.float32), {}, Schema(()))
+    table = Dataset("rows", {"all": rows}, True, "a test")
+    monkeypatch.setattr(public, "load", lambda *_, **__: table)
+    with pytest.raises(UserError, match="learns from public images of 1 or 3 channels"):
+        prepared(photos, "digits")

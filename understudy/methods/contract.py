@@ -150,6 +150,15 @@ class Forecasting(Protocol):
     def forecast(self, config: Any, facts: Facts) -> Forecast: ...
 
 
+@runtime_checkable
+class ChecksPublic(Protocol):
+    """What a method may also offer: to refuse public records before anything is spent."""
+
+    def check_public(self, records: Mapping[str, Records]) -> None:
+        """Records by the names in `info.public_inputs`; a `UserError` says what is wrong."""
+        ...
+
+
 class Method(Protocol):
     """The whole extension contract; `understudy check-method` tests it."""
 

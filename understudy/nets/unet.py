@@ -217,7 +217,7 @@ class Attention(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.heads = max(1, channels // _HEAD)
+        self.heads = _divisor(channels, max(1, channels // _HEAD))
         self.norm = _norm(channels)
         self.ask = nn.Conv2d(channels, 3 * channels, 1)
         self.answer = nn.Conv2d(channels, channels, 1)
@@ -256,10 +256,12 @@ def _channels_last(images: torch.Tensor) -> torch.Tensor:
 
 
 def _norm(channels: int) -> nn.GroupNorm:
-    groups = min(32, max(1, channels // 4))
-    while channels % groups:
-        groups -= 1
-    return nn.GroupNorm(groups, channels)
+    return nn.GroupNorm(_divisor(channels, min(32, max(1, channels // 4))), channels)
+
+
+def _divisor(number: int, most: int) -> int:
+    """The largest number up to `most` that divides another without rest."""
+    return next(n for n in range(most, 0, -1) if number % n == 0)
 
 
 def _begin_small(layer: nn.Conv2d) -> None:

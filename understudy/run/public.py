@@ -8,7 +8,7 @@ from understudy.data.load import Dataset, load
 from understudy.data.records import Records
 from understudy.data.same_source import lead_to_the_same
 from understudy.errors import UserError
-from understudy.methods.contract import Method, PublicInputs
+from understudy.methods.contract import ChecksPublic, Method, PublicInputs
 from understudy.privacy.account_book import Book
 from understudy.progress import Progress
 from understudy.release.facts import PublicInput
@@ -24,7 +24,9 @@ def load_public(config: RunConfig, method: Method, progress: Progress) -> Datase
     if lead_to_the_same(config.public, config.source):
         raise UserError(f"--public {config.public} is the private data; give other data.")
     dataset = load(config.public, progress=progress)
-    public_part(dataset)
+    given = dict.fromkeys(method.info.public_inputs, public_part(dataset))
+    if isinstance(method, ChecksPublic):
+        method.check_public(given)
     return dataset
 
 

@@ -39,6 +39,8 @@ from understudy.run.prepare import (
 )
 from understudy.run.reports import write_run_reports
 
+_LONG_HOURS = 2.0
+
 
 @dataclass(frozen=True)
 class RunResult:
@@ -84,6 +86,19 @@ def forecast_of(prepared: Prepared) -> dict[str, float] | None:
     return {"seconds": round(found.seconds), "gigabytes": round(found.gigabytes, 1)}
 
 
+def time_warning(prepared: Prepared) -> str | None:
+    """Said before anything is spent, where a processor would take hours."""
+    found = forecast_of(prepared)
+    hours = 0.0 if found is None else found["seconds"] / 3600
+    if hours < _LONG_HOURS or choose_device(prepared.config.device).type != "cpu":
+        return None
+    return (
+        f"{prepared.config.method} with these settings is forecast to take about {hours:,.0f} "
+        "hours on two processor cores; it is made for a GPU. Stopped before its first step, it "
+        "costs its whole plan."
+    )
+
+
 def preview(
     config: RunConfig, *, home: Path | None = None, progress: Progress | None = None
 ) -> Preview:
@@ -91,9 +106,9 @@ def preview(
     shown = progress or Silent()
     choose_device(config.device)
     prepared = prepare(config, home, shown, split_key=secrets.token_bytes(32))
-    warning = delta_warning(prepared)
-    if warning:
-        shown.say(warning)
+    for warning in (delta_warning(prepared), time_warning(prepared)):
+        if warning:
+            shown.say(warning)
     return Preview(prepared, calibrate(prepared))
 
 
@@ -125,9 +140,9 @@ def synthesize(
     prepared = prepare(config, home, shown)
     title = title or f"Synthetic stand-in for {prepared.material.dataset.name}"
     check_words(prepared.facts.schema, title, config.unit)
-    warning = delta_warning(prepared)
-    if warning:
-        shown.say(warning)
+    for warning in (delta_warning(prepared), time_warning(prepared)):
+        if warning:
+            shown.say(warning)
     book = open_book(config, home)  # before the run folder: a home that cannot be used leaves none
     if folder is None:
         folder = begin(path, prepared, noise)

@@ -158,6 +158,13 @@ class TestPlan:
         one, two = (forecast_steps(replace(SMALL, multiplicity=m), facts) for m in (1, 8))
         assert two.seconds > one.seconds
 
+    def test_the_digits_are_forecast_as_they_were_measured(self) -> None:
+        """250 s on two cores, by benchmarks/evidence/dpdm-digits.json."""
+        config = resolve_config(get_method("dpdm"), "digits", 10.0).config
+        assert isinstance(config, DiffusionConfig)
+        facts = facts_of(stripes(40), count=1438)
+        assert 150 < forecast_steps(config, facts).seconds < 400
+
     def test_a_micro_batch_holds_whole_records(self) -> None:
         config = replace(SMALL, batch=400, multiplicity=4)
         assert speed_of(config, torch.device("cpu")).micro_batch == 50 * 4
@@ -185,8 +192,9 @@ class TestPresets:
             "utkface": (3, 64, 64),
         }
         spec = config.network(shapes.get(dataset or "", (1, 20, 20)), 10)
-        attends = set(config.attention) <= {0} or set(spec.unet.sizes) & set(config.attention)
-        assert attends or dataset is None, "no level attends though attention is asked for"
+        meant = set(config.attention) <= set(spec.unet.sizes) | {0}
+        assert meant or dataset is None, "a preset for a size knows its levels"
+        assert bool(spec.unet.attention) == any(config.attention)
 
     def test_an_unknown_setting_is_named(self) -> None:
         with pytest.raises(UserError, match="did you mean multiplicity"):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
 from tests.methods.diffusion.small import SMALL
-from understudy.methods.diffusion.public_training import PublicCourse, train_on_public
+from understudy.methods.diffusion import public_progress
+from understudy.methods.diffusion.public_training import Pick, PublicCourse, train_on_public
 from understudy.methods.diffusion.training import DenoiserTraining
 from understudy.progress import Silent
 
@@ -44,3 +46,34 @@ def test_both_precisions_learn_almost_the_same(monkeypatch: pytest.MonkeyPatch) 
     assert half.dtype == torch.float32
     assert not torch.equal(full, half)
     assert float((full - half).norm() / full.norm()) < 0.02
+
+
+def stopping_at(step: int) -> Pick:
+    left = iter(range(step))
+
+    def stopping(rows: int, random: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return pick(rows, random)
+
+    return stopping
+
+
+def test_a_stopped_course_goes_on_where_it_was_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the same weights, without the steps that were taken; a damaged file begins anew."""
+    monkeypatch.setattr(public_progress, "_EVERY_SECONDS", -1.0)
+    kept = tmp_path / "cache" / "course.part"
+
+    def weights(some: Pick, kept: Path | None) -> torch.Tensor:
+        training = DenoiserTraining(SMALL, SMALL.network((1, 8, 8), 3), 0, CPU)
+        train_on_public(training, some, COURSE, 0, Silent(), kept)
+        return torch.cat([p.detach().reshape(-1) for p in training.average.parameters()])
+
+    whole = weights(pick, None)
+    with pytest.raises(KeyboardInterrupt):
+        weights(stopping_at(2), kept)
+    assert torch.equal(weights(stopping_at(1), kept), whole)
+    kept.write_bytes(b"cut off")
+    assert torch.equal(weights(pick, kept), whole)

@@ -11,6 +11,7 @@ from tests.methods.diffusion.small import SMALL
 from understudy.errors import UserError
 from understudy.methods.config import build_config
 from understudy.methods.diffusion.network import Framed, NetworkSpec, take_over
+from understudy.methods.diffusion.pdp_diffusion import PdpConfig
 from understudy.methods.diffusion.settings import DiffusionConfig
 from understudy.methods.diffusion.training import DenoiserTraining, chosen_codes
 from understudy.privacy.batch import Batch
@@ -176,6 +177,9 @@ class TestSettings:
             ({"levels": "log-uniform", "level_values": "2,1"}, "below the second"),
             ({"noise_pairs": "true", "multiplicity": "3"}, "even multiplicity, not 3"),
             ({"sampler": "euler"}, "one of heun, ddim, edm"),
+            ({"guidance": "1", "label_drop": "0"}, "'guidance' needs a label_drop above 0"),
+            ({"highest_level": "0.001"}, "highest_level"),
+            ({"label_drop": "1"}, "label_drop"),
         ],
     )
     def test_wrong_values_are_named(self, values: dict[str, str], words: str) -> None:
@@ -185,3 +189,15 @@ class TestSettings:
     def test_levels_and_blocks_must_agree(self) -> None:
         with pytest.raises(UserError, match="one number per level"):
             replace(SMALL, blocks=(1, 1)).network((1, 8, 8), 3)
+
+    def test_public_classes_need_images_without_a_label(self) -> None:
+        with pytest.raises(UserError, match="'label_drop' must be above 0"):
+            build_config(PdpConfig, {"label_drop": 0.0})
+        build_config(PdpConfig, {"label_drop": 0.0, "conditional": False})
+
+    def test_attention_is_at_the_nearest_level(self) -> None:
+        """So that the defaults attend in images of any size."""
+        config = DiffusionConfig()
+        for side, level in ((28, 7), (32, 8), (64, 16), (20, 5)):
+            assert config.network((1, side, side), 2).unet.attention == (level,)
+        assert replace(config, attention=(0,)).network((1, 28, 28), 2).unet.attention == ()

@@ -18,7 +18,8 @@ class FetaConfig(DiffusionConfig):
 
     central_share: float = setting(
         0.03,
-        "about which part of the budget the central images take (of its square, roughly)",
+        "what the central images take of the budget (of its square, roughly), as a part of what "
+        "the steps take",
         low=1e-6,
         high=0.99,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -34,12 +34,17 @@ class NetworkSpec:
         patch: int,
         output_gain: float = 1.0,
     ) -> NetworkSpec:
-        """A network for images of this shape, on the smallest square that it can work on."""
+        """A network for images of this shape, on the smallest square that it can work on.
+
+        attention: sizes of levels; one that no level has means the nearest, and 0 none.
+        """
         step = patch * 2 ** (len(multipliers) - 1)
         side = -(-max(shape[1:]) // step) * step
         square = (shape[0], side, classes)
-        unet = UNetSpec(*square, width, multipliers, blocks, attention, patch, output_gain)
-        return NetworkSpec(shape, unet)
+        unet = UNetSpec(*square, width, multipliers, blocks, (), patch, output_gain)
+        asked = [size for size in attention if size]
+        attends = {min(unet.sizes, key=lambda size: abs(size - wanted)) for wanted in asked}
+        return NetworkSpec(shape, replace(unet, attention=tuple(sorted(attends))))
 
     @property
     def classes(self) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.methods.config import setting
 from understudy.methods.contract import Context, Facts, Forecast, MethodInfo, PublicInputs
@@ -16,7 +17,7 @@ from understudy.methods.diffusion.network import take_over
 from understudy.methods.diffusion.planning import check_facts, forecast_steps, planned_steps
 from understudy.methods.diffusion.pretraining import pretrained_weights
 from understudy.methods.diffusion.private_training import begin, finish
-from understudy.methods.diffusion.public_records import fitted_to
+from understudy.methods.diffusion.public_records import check_images, fitted_to
 from understudy.methods.diffusion.public_training import PublicCourse
 from understudy.methods.diffusion.settings import DiffusionConfig
 from understudy.methods.diffusion.synthesizer import DiffusionSynthesizer
@@ -37,6 +38,15 @@ class PdpConfig(DiffusionConfig):
     public_batch: int = setting(1024, "images in such a step", low=1)
     public_rate: float = setting(1e-3, "Adam's rate in such a step", low=1e-7, high=1.0)
     conditional: bool = setting(True, "learn public images with their own labels")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.conditional and not self.label_drop:
+            raise UserError(
+                "setting 'label_drop' must be above 0, as 0.1, or 'conditional' false: every "
+                "private class begins as public images without a label, which are else never "
+                "learned."
+            )
 
     @property
     def course(self) -> PublicCourse:
@@ -78,6 +88,9 @@ class PDPDiffusion:
             return (planned_steps(config, facts, sigma),)
 
         return planned
+
+    def check_public(self, records: Mapping[str, Records]) -> None:
+        check_images(records[RECORDS], NAME)
 
     def forecast(self, config: PdpConfig, facts: Facts) -> Forecast:
         return forecast_steps(config, facts, config.public_steps * config.public_batch)

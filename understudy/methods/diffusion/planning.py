@@ -14,7 +14,10 @@ from understudy.privacy.mechanisms import DPSGD
 from understudy.privacy.speed import Speed
 
 TRAINING = "denoiser"
-_MULTIPLICATIONS_A_SECOND = 2e10
+_MULTIPLICATIONS_A_SECOND, _SECONDS_A_PASS = 2e10, 1.8e-4
+"""Of two cores. The second is what small networks take beside their multiplications: with it the
+digits' preset of dpdm is forecast to take the 250 s that it took (benchmarks/dpdm_digits.py)."""
+
 _FEWEST_RECORDS = 16
 
 
@@ -39,12 +42,13 @@ def check_facts(config: DiffusionConfig, facts: Facts, who: str) -> None:
 
 
 def forecast_steps(config: DiffusionConfig, facts: Facts, public_passes: int = 0) -> Forecast:
-    """By multiplications of the network: three passes' worth for each training pass."""
+    """By multiplications of the network, three passes' worth for each training pass, and by
+    the number of these."""
     network = config.network(image_shape(facts.shape, "a diffusion model"), facts.classes)
     passes = config.steps * config.batch * config.multiplicity + public_passes
     drawn = facts.counts["train"] * config.drawing.passes
     work = network.multiplications * (3 * passes + drawn)
-    return Forecast(work / _MULTIPLICATIONS_A_SECOND, 1.5)
+    return Forecast(work / _MULTIPLICATIONS_A_SECOND + passes * _SECONDS_A_PASS, 1.5)
 
 
 def speed_of(config: DiffusionConfig, device: torch.device) -> Speed:

@@ -14,13 +14,17 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from understudy.methods.contract import Context
+from understudy.methods.diffusion.public_progress import PublicProgress
 from understudy.methods.diffusion.public_records import PublicImages
 from understudy.methods.diffusion.public_training import Pick, PublicCourse, train_on_public
 from understudy.methods.diffusion.settings import DiffusionConfig
 from understudy.methods.diffusion.training import DenoiserTraining
 from understudy.privacy.state import replace_durably
 
-_MODULES = ("denoising", "network", "pretraining", "public_training", "training")
+_MODULES = (
+    *("denoising", "network", "pretraining"),
+    *("public_progress", "public_training", "training"),
+)
 _CODE = (
     *(f"understudy.methods.diffusion.{name}" for name in _MODULES),
     "understudy.nets.unet",
@@ -59,12 +63,14 @@ def pretrained_weights(
     spec = config.network(tuple(images.images.shape[1:]), max(1, images.classes))  # type: ignore[arg-type]
     training = DenoiserTraining(config, spec, context.seed, context.device)
     pick = _picked(images, context.device)
-    train_on_public(training, pick, course, context.seed, context.progress)
+    under_way = None if path is None else path.with_suffix(".part")
+    train_on_public(training, pick, course, context.seed, context.progress, under_way)
     state = training.average.state_dict()
     weights = {name: value.detach().cpu().contiguous() for name, value in state.items()}
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_durably(path, save(weights))
+        PublicProgress(under_way).finish()
     return weights
 
 

@@ -39,13 +39,7 @@ def fitted_to(
     records: Records, shape: Shape, conditional: bool, progress: Progress, who: str
 ) -> PublicImages:
     """Public records as images of this shape; what was changed is said, what cannot be refused."""
-    if not records.is_images or len(records.shape) != 3 or records.shape[0] not in (1, 3):
-        raise UserError(
-            f"{who} learns from public images of 1 or 3 channels; --public gives records of "
-            f"shape {list(records.shape)}."
-        )
-    if not len(records):
-        raise UserError(f"{who} has nothing to learn from: --public gives no records.")
+    check_images(records, who)
     if records.shape != shape:
         progress.say(
             f"public images of shape {_words(records.shape)} are made {_words(shape)} to fit the "
@@ -58,6 +52,17 @@ def fitted_to(
     if codes is None:
         return PublicImages(images, torch.zeros(len(images), dtype=torch.int64), 0)
     return PublicImages(images, codes, len(records.schema.classes))
+
+
+def check_images(records: Records, who: str) -> None:
+    """Refuse what cannot be made to fit."""
+    if not records.is_images or len(records.shape) != 3 or records.shape[0] not in (1, 3):
+        raise UserError(
+            f"{who} learns from public images of 1 or 3 channels; --public gives records of "
+            f"shape {list(records.shape)}."
+        )
+    if not len(records):
+        raise UserError(f"{who} has nothing to learn from: --public gives no records.")
 
 
 def _codes(records: Records) -> torch.Tensor | None:

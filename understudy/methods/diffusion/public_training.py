@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
+from understudy.methods.diffusion.public_progress import PublicProgress
 from understudy.methods.diffusion.training import DenoiserTraining
 from understudy.nets.recording import Gradients, Inputs, recorder_for
 from understudy.nets.seeding import stream
@@ -30,22 +32,32 @@ class PublicCourse:
 
 
 def train_on_public(
-    training: DenoiserTraining, pick: Pick, course: PublicCourse, seed: int, progress: Progress
+    training: DenoiserTraining,
+    pick: Pick,
+    course: PublicCourse,
+    seed: int,
+    progress: Progress,
+    kept: Path | None = None,
 ) -> None:
     """Steps on what `pick` gives; randomness is that of the public seed and the step.
 
-    Afterwards the denoiser goes on from its averaged weights with a fresh optimiser.
+    Afterwards the denoiser goes on from its averaged weights with a fresh optimiser. kept: a file
+    for what was reached, from which the same training goes on after a stop.
     """
+    reached = PublicProgress(kept)
+    done = reached.take_up(training)
     device = training.device
     parameters = list(training.network.parameters())
     gradients = Gradients(_loss_of(training), parameters, recorder_for(device), progress.say)
     with progress.task(course.purpose, course.steps) as bar:
-        for step in range(course.steps):
+        bar.advance(done)
+        for step in range(done, course.steps):
             images, codes = pick(course.batch, stream(seed, course.purpose, step, device=device))
             random = stream(seed, course.purpose, step, "draws", device=device)
             draws = _draws(training, course.batch, random)
             gradients({_IMAGES: images.to(device), _LABEL: codes.to(device), **draws})
             training.advance(step, course.steps, course.rate)
+            reached.keep_sometimes(training, step + 1)
             bar.advance()
     training.begin_again()
 

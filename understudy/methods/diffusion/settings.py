@@ -58,7 +58,7 @@ class DiffusionConfig:
         EDM_DEVIATION, "standard deviation that pixels in [-1, 1] are assumed to have", low=1e-3
     )
     label_drop: float = setting(
-        0.1, "how often a label is left out in training (guidance needs it)", low=0.0, high=1.0
+        0.1, "how often a label is left out in training (guidance needs it)", low=0.0, high=0.9
     )
     flip: bool = setting(False, "mirror half of the images, inside their clip")
     width: int = setting(128, "channels that the levels of the network multiply", low=4)
@@ -67,7 +67,9 @@ class DiffusionConfig:
     )
     blocks: tuple[int, ...] = setting((3, 1), "residual blocks of each level", low=1)
     attention: tuple[int, ...] = setting(
-        (7,), "positions a side at which the network attends (0: nowhere)", low=0
+        (7,),
+        "positions a side of the level at which the network attends, or the nearest (0: nowhere)",
+        low=0,
     )
     patch: int = setting(2, "pixels a side that the network takes together", low=1)
     output_gain: float = setting(
@@ -79,7 +81,7 @@ class DiffusionConfig:
     )
     sampler: str = setting("edm", "how images are drawn", choices=SAMPLERS)
     sampling_steps: int = setting(40, "noise levels visited when an image is drawn", low=1)
-    highest_level: float = setting(80.0, "noise level that drawing starts from", low=1e-3)
+    highest_level: float = setting(80.0, "noise level that drawing starts from", low=0.1)
     guidance: float = setting(0.0, "classifier-free guidance when drawing (0: none)", low=0.0)
     churn: float = setting(10.0, "noise put back while drawing, for sampler edm", low=0.0)
     churn_low: float = setting(0.025, "lowest noise level with churn", low=0.0)
@@ -94,6 +96,11 @@ class DiffusionConfig:
         if self.noise_pairs and self.multiplicity % 2:
             raise UserError(
                 f"setting 'noise_pairs' needs an even multiplicity, not {self.multiplicity}."
+            )
+        if self.guidance and not self.label_drop:
+            raise UserError(
+                "setting 'guidance' needs a label_drop above 0, as 0.1: it draws away from images "
+                "without a label, which are else never learned."
             )
         if len(self.level_values) != 2:
             raise UserError("setting 'level_values' takes two numbers, as -1.2,1.2.")

@@ -33,7 +33,7 @@ from engine_networks import NETWORKS
 
 from understudy.bench.provenance import Provenance
 from understudy.nets.recording import Gradients, Inputs, recorder_for
-from understudy.nets.unet import UNetSpec
+from understudy.nets.unet import UNet, UNetSpec
 from understudy.privacy import chacha
 from understudy.privacy.batch import Batch, random_batch
 from understudy.privacy.clipping import ClippedSum
@@ -145,12 +145,8 @@ def normal_p_value(values: np.ndarray) -> float:
 
 def check_recording(device: torch.device, asked: argparse.Namespace) -> dict[str, Any]:
     """Gradients of public steps on new inputs each: computed, and replayed."""
-    torch.manual_seed(0)
     spec = NETWORKS[asked.network]
-    network = spec.build()
-    with torch.no_grad():
-        network.leave.weight.normal_(std=0.02)
-    network.to(device)
+    network = _awake(spec, device)
     parameters = list(network.parameters())
 
     def loss(inputs: Inputs) -> torch.Tensor:
@@ -174,6 +170,15 @@ def check_recording(device: torch.device, asked: argparse.Namespace) -> dict[str
             for name, way in (("computed", plain), ("replayed", replayed))
         },
     }
+
+
+def _awake(spec: UNetSpec, device: torch.device) -> UNet:
+    """A network whose last layer is not zero, so that every layer has a gradient."""
+    torch.manual_seed(0)
+    network = spec.build()
+    with torch.no_grad():
+        network.leave.weight.normal_(std=0.02)
+    return network.to(device)
 
 
 def _public_inputs(spec: UNetSpec, rows: int, device: torch.device) -> Inputs:
@@ -206,12 +211,8 @@ def _milliseconds(way: Gradients, inputs: Inputs, times: int, device: torch.devi
 
 def check_engine(precision: str, device: torch.device, asked: argparse.Namespace) -> dict[str, Any]:
     """One engine as a session makes it: its gradients, and what one record adds to its sum."""
-    torch.manual_seed(0)
     spec = NETWORKS[asked.network]
-    network = spec.build()
-    with torch.no_grad():
-        network.leave.weight.normal_(std=0.02)
-    network.to(device)
+    network = _awake(spec, device)
     count = max(asked.records, 2)
     records = made_up_records(count, spec.channels, spec.image_size)
     mechanism = DPSGD("sgd", 1, rate=0.5, clip=CLIP, sigma=1.0, multiplicity=asked.draws)

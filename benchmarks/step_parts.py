@@ -92,7 +92,7 @@ class Stage:
         journal = Journal.create(folder, plan, {})
         self.door = Door(journal, self.noise, device=self.device)
         handle = self.door.handles({"train": self.records}, {"train": asked.records})["train"]
-        speed = speed_of(self.config, self.device)
+        speed = speed_of(self.config, spec, self.device)
         self.session: DPSGDSession = handle.dp_sgd(plan, speed, name=TRAINING)
         self.width = sum(p.numel() for p in self.training.network.parameters())
         self.rows = speed.records_at_once(self.width, NOISES, asked.batch, fused=True)

@@ -167,9 +167,22 @@ class TestPlan:
 
     def test_a_micro_batch_holds_whole_records(self) -> None:
         config = replace(SMALL, batch=400, multiplicity=4)
-        assert speed_of(config, torch.device("cpu")).micro_batch == 50 * 4
-        assert speed_of(config, torch.device("cuda")).micro_batch == 0
-        assert speed_of(replace(config, micro_batch=7), torch.device("cuda")).micro_batch == 7
+        small, cpu, cuda = config.network((1, 8, 8), 3), torch.device("cpu"), torch.device("cuda")
+        assert speed_of(config, small, cpu).micro_batch == 50 * 4
+        assert speed_of(config, small, cuda).micro_batch == 0
+        assert speed_of(replace(config, micro_batch=7), small, cuda).micro_batch == 7
+
+    def test_large_networks_are_given_fewer_records_at_once(self) -> None:
+        """What a processor keeps of a micro-batch of the mnist preset was 20 MB a pass."""
+        config = resolve_config(get_method("dpdm"), "mnist", 1.0).config
+        assert isinstance(config, DiffusionConfig)
+        network = config.network((1, 28, 28), 10)
+        assert 15e6 < network.bytes_a_pass < 30e6
+        rows = speed_of(config, network, torch.device("cpu")).micro_batch
+        assert rows % config.multiplicity == 0
+        assert 0.5e9 < rows * network.bytes_a_pass < 2e9
+        facts = facts_of(stripes(40, size=28), count=60_000)
+        assert 1.5 < forecast_steps(config, facts).gigabytes < 3
 
 
 class TestPresets:

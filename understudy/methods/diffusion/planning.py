@@ -8,6 +8,7 @@ import torch
 
 from understudy.errors import UserError
 from understudy.methods.contract import Facts, Forecast
+from understudy.methods.diffusion.network import NetworkSpec
 from understudy.methods.diffusion.settings import DiffusionConfig
 from understudy.nets.sizes import image_shape
 from understudy.privacy.mechanisms import DPSGD
@@ -19,6 +20,7 @@ _MULTIPLICATIONS_A_SECOND, _SECONDS_A_PASS = 2e10, 1.8e-4
 digits' preset of dpdm is forecast to take the 250 s that it took (benchmarks/dpdm_digits.py)."""
 
 _FEWEST_RECORDS = 16
+_BYTES_AT_ONCE, _GIGABYTES_BESIDE = 1.5e9, 0.9
 
 
 def planned_steps(config: DiffusionConfig, facts: Facts, sigma: float) -> DPSGD:
@@ -48,16 +50,27 @@ def forecast_steps(config: DiffusionConfig, facts: Facts, public_passes: int = 0
     passes = config.steps * config.batch * config.multiplicity + public_passes
     drawn = facts.counts["train"] * config.drawing.passes
     work = network.multiplications * (3 * passes + drawn)
-    return Forecast(work / _MULTIPLICATIONS_A_SECOND + passes * _SECONDS_A_PASS, 1.5)
+    seconds = work / _MULTIPLICATIONS_A_SECOND + passes * _SECONDS_A_PASS
+    kept = _rows_on_a_cpu(config, network) * network.bytes_a_pass
+    return Forecast(seconds, _GIGABYTES_BESIDE + kept / 1e9)
 
 
-def speed_of(config: DiffusionConfig, device: torch.device) -> Speed:
-    """On a GPU the engine's own micro-batches; on a CPU an eighth of the expected draw.
+def speed_of(config: DiffusionConfig, network: NetworkSpec, device: torch.device) -> Speed:
+    """On a GPU the engine's own micro-batches; on a CPU an eighth of the expected draw, or as
+    much as fits in some memory.
 
     A draw that is slightly larger than whole micro-batches costs one more, padded: small
     ones waste less, and fit a processor's cache.
     """
-    rows = config.micro_batch
-    if not rows and device.type != "cuda":
-        rows = max(_FEWEST_RECORDS, math.ceil(config.batch / 8)) * config.multiplicity
+    on_cpu = device.type != "cuda"
+    rows = _rows_on_a_cpu(config, network) if on_cpu else config.micro_batch
     return Speed(micro_batch=rows, precision=config.precision)
+
+
+def _rows_on_a_cpu(config: DiffusionConfig, network: NetworkSpec) -> int:
+    """Passes at once, of whole records."""
+    if config.micro_batch:
+        return config.micro_batch
+    many = config.multiplicity
+    fitting = max(1, int(_BYTES_AT_ONCE / (network.bytes_a_pass * many)))
+    return min(fitting, max(_FEWEST_RECORDS, math.ceil(config.batch / 8))) * many

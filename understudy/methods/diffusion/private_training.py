@@ -37,7 +37,7 @@ def finish(
     Guarantee: as `DPSGDSession.step`; nothing but its noised gradients reaches the weights.
     """
     config = training.config
-    sgd = private.dp_sgd(plan, speed_of(config, context.device), name=TRAINING)
+    sgd = private.dp_sgd(plan, speed_of(config, training.spec, context.device), name=TRAINING)
     for step in sgd.steps("training the denoiser"):
         sgd.step([training.network], training.loss, None, training.draws)
         training.advance(step, config.steps, config.learning_rate)

@@ -73,3 +73,18 @@ def test_a_job_is_thinned_once(workplace: Workplace) -> None:
     job = packed_job(workplace, "dpdm", DENOISER)
     with pytest.raises(SystemExit, match="thinned already"):
         script.thinned(script.thinned(job, 4), 2)
+
+
+def test_few_steps_have_the_noise_of_all(workplace: Workplace) -> None:
+    longer = tuple("steps=3" if change.startswith("steps=") else change for change in FETA)
+    job = packed_job(workplace, "dp-feta", longer)
+    few = script.thinned(job, 8, 1)
+    whole, taken = job.plan.mechanism("denoiser"), few.plan.mechanism("denoiser")
+    assert isinstance(whole, DPSGD)
+    assert isinstance(taken, DPSGD)
+    assert whole.steps > 1
+    assert (taken.steps, taken.sigma) == (1, whole.sigma)
+    assert few.config == {**job.config, "steps": 1}
+    assert few.title.startswith(f"simulation of 1 of {whole.steps} steps with 8 images a step: ")
+    with pytest.raises(SystemExit, match=f"--steps must lie between 1 and {whole.steps}, not 0"):
+        script.thinned(job, 8, 0)

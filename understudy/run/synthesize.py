@@ -94,8 +94,8 @@ def time_warning(prepared: Prepared) -> str | None:
         return None
     return (
         f"{prepared.config.method} with these settings is forecast to take about {hours:,.0f} "
-        "hours on two processor cores; it is made for a GPU. Stopped before its first step, it "
-        "costs its whole plan."
+        "hours on two processor cores; it is made for a GPU. Once begun it costs its whole plan, "
+        "also if it is stopped."
     )
 
 

@@ -91,6 +91,8 @@ class TestCache:
     ) -> None:
         rig, cache = Rig(tmp_path), tmp_path / "cache"
         first = self.weights(rig, cache)
+        (kept,) = cache.iterdir()
+        kept.with_suffix(".part").write_bytes(b"left by a kill after the last step")
 
         def never(*_: object) -> None:
             raise AssertionError("learnt twice")
@@ -98,6 +100,7 @@ class TestCache:
         monkeypatch.setattr(pretraining, "train_on_public", never)
         second = self.weights(rig, cache)
         assert all(torch.equal(first[name], second[name]) for name in first)
+        assert list(cache.iterdir()) == [kept]
         with pytest.raises(AssertionError, match="learnt twice"):
             self.weights(rig, None)
         rig.bench.close()

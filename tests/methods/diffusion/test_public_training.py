@@ -10,6 +10,7 @@ import torch
 
 from tests.methods.diffusion.small import SMALL
 from understudy.methods.diffusion import public_progress
+from understudy.methods.diffusion.public_progress import PublicProgress
 from understudy.methods.diffusion.public_training import Pick, PublicCourse, train_on_public
 from understudy.methods.diffusion.training import DenoiserTraining
 from understudy.progress import Silent
@@ -68,7 +69,7 @@ def test_a_stopped_course_goes_on_where_it_was_kept(
 
     def weights(some: Pick, kept: Path | None) -> torch.Tensor:
         training = DenoiserTraining(SMALL, SMALL.network((1, 8, 8), 3), 0, CPU)
-        train_on_public(training, some, COURSE, 0, Silent(), kept)
+        train_on_public(training, some, COURSE, 0, Silent(), PublicProgress(kept))
         return torch.cat([p.detach().reshape(-1) for p in training.average.parameters()])
 
     whole = weights(pick, None)

@@ -56,21 +56,22 @@ def pretrained_weights(
     Guarantee: a function of public images, settings, code and the public seed alone.
     """
     path = None if cache is None else cache / f"{cache_key(config, course, images, context)}.st"
+    under_way = PublicProgress(None if path is None else path.with_suffix(".part"))
     found = None if path is None else _kept(path)
     if found is not None:
+        under_way.finish()  # a kill after the last step leaves both
         context.progress.say("the public images have been learnt before; going on from there.")
         return found
     spec = config.network(tuple(images.images.shape[1:]), max(1, images.classes))  # type: ignore[arg-type]
     training = DenoiserTraining(config, spec, context.seed, context.device)
     pick = _picked(images, context.device)
-    under_way = None if path is None else path.with_suffix(".part")
     train_on_public(training, pick, course, context.seed, context.progress, under_way)
     state = training.average.state_dict()
     weights = {name: value.detach().cpu().contiguous() for name, value in state.items()}
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_durably(path, save(weights))
-        PublicProgress(under_way).finish()
+        under_way.finish()
     return weights
 
 

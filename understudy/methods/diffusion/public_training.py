@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
@@ -37,14 +36,14 @@ def train_on_public(
     course: PublicCourse,
     seed: int,
     progress: Progress,
-    kept: Path | None = None,
+    reached: PublicProgress | None = None,
 ) -> None:
     """Steps on what `pick` gives; randomness is that of the public seed and the step.
 
-    Afterwards the denoiser goes on from its averaged weights with a fresh optimiser. kept: a file
-    for what was reached, from which the same training goes on after a stop.
+    Afterwards the denoiser goes on from its averaged weights with a fresh optimiser. reached:
+    where the same training was kept, and goes on after a stop; None begins anew.
     """
-    reached = PublicProgress(kept)
+    reached = reached or PublicProgress(None)
     done = reached.take_up(training)
     device = training.device
     parameters = list(training.network.parameters())

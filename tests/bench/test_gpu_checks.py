@@ -62,6 +62,8 @@ def test_a_replay_of_old_inputs_is_seen(monkeypatch: pytest.MonkeyPatch) -> None
     cpu = torch.device("cpu")
     assert script.check_recording(cpu, asked)["worst_relative_error"] < 1e-3
     monkeypatch.setattr(script, "recorder_for", lambda _: stale)
+    # The product compares once, when it records; the check must see what goes wrong later.
+    monkeypatch.setattr(script.Gradients, "_compare", lambda *_: None)
     found = script.check_recording(cpu, asked)
     assert found["recorded"]
     assert found["worst_relative_error"] > script.PROMISED["recording"]

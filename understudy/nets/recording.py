@@ -16,6 +16,9 @@ Recorder = Callable[[Callable[[], None]], Callable[[], None]]
 """Makes of some work on the GPU, always on the same tensors, what does it again."""
 
 _REHEARSALS = 3
+_TOLERANCE = 1e-2
+"""Of gradients in bfloat16, by norm; sums by atomic additions round in another order each time."""
+
 _WORDS = 200
 
 
@@ -44,10 +47,13 @@ class Gradients:
             self._try_to_record(self._record, inputs)
         if self._replay is None:
             self._compute(inputs)
-            return
+        else:
+            self._replayed(self._replay, inputs)
+
+    def _replayed(self, replay: Callable[[], None], inputs: Inputs) -> None:
         for name, kept in self._inputs.items():
             kept.copy_(inputs[name])
-        self._replay()
+        replay()
         for parameter, gradient in zip(self._parameters, self._found, strict=True):
             parameter.grad = gradient
 
@@ -59,14 +65,32 @@ class Gradients:
     def _try_to_record(self, record: Recorder, inputs: Inputs) -> None:
         self._inputs = {name: value.clone() for name, value in inputs.items()}
         try:
-            self._replay = record(lambda: self._compute(self._inputs))
+            replay = record(lambda: self._compute(self._inputs))
             self._found = [parameter.grad for parameter in self._parameters]
+            self._compare(replay, inputs)
+            self._replay = replay
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:
             self._record = None
             why = " ".join(str(error).split())[:_WORDS]
             self._say(f"steps are not recorded, so they are slower: {why}")
+
+    def _compare(self, replay: Callable[[], None], inputs: Inputs) -> None:
+        """Refuse a recording that gives other gradients than were computed, of other inputs than
+        it was made with: rows of one of them change places."""
+        name, value = next(iter(inputs.items()))
+        others = {**inputs, name: value.roll(1, 0)}
+        self._compute(others)
+        wanted = self._gradient()
+        self._replayed(replay, others)
+        off = float((self._gradient() - wanted).norm() / wanted.norm().clamp(min=1e-30))
+        if not off <= _TOLERANCE:
+            raise RuntimeError(f"replayed gradients are off by {off:.2g}")
+
+    def _gradient(self) -> torch.Tensor:
+        found = [p.grad for p in self._parameters if p.grad is not None]
+        return torch.cat([gradient.double().reshape(-1) for gradient in found])
 
 
 def recorder_for(device: torch.device) -> Recorder | None:

@@ -336,6 +336,13 @@ def test_each_part_of_the_stream_is_given_out_once_and_in_order() -> None:
     assert len(torch.unique(whole)) == len(whole)
 
 
+def test_a_device_has_one_stream_by_whatever_name_it_is_called() -> None:
+    whole = NoiseSource.insecure(7)._bits(300, 63, "cpu")
+    source = NoiseSource.insecure(7)
+    parts = [source._bits(100, 63, name) for name in ("cpu", "cpu:0", "cpu")]
+    assert torch.equal(torch.cat(parts), whole)
+
+
 def test_threads_never_share_values() -> None:
     source, drawn = NoiseSource(), []
 

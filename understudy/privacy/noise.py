@@ -145,14 +145,16 @@ class NoiseSource:
         if os.getpid() != self._pid:
             self._key_from_system()
         with self._lock:
-            ready = self._ready.pop(str(device), torch.empty(0, dtype=torch.int32, device=device))
+            nothing = torch.empty(0, dtype=torch.int32, device=device)
+            name = str(nothing.device)  # "cuda" and "cuda:0" are one device, and one stream
+            ready = self._ready.pop(name, nothing)
             parts = [ready]
             missing = count - len(ready)
             while missing > 0:
                 parts.append(self._refill(missing, device))
                 missing -= len(parts[-1])
             words = torch.cat(parts) if len(parts) > 1 else ready
-            self._ready[str(device)] = words[count:].clone()
+            self._ready[name] = words[count:].clone()
             return words[:count]
 
     def _refill(self, words: int, device: torch.device) -> torch.Tensor:

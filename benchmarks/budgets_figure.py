@@ -27,13 +27,14 @@ EPSILON = Axis("epsilon, logarithmic", (0.2, 0.5, 1.0, 2.0, 5.0, 10.0))
 
 
 class Point(NamedTuple):
-    """One run's accuracy by one classifier, with those of real images and of guessing."""
+    """One run's accuracy by one classifier, with those of real images, where its protocol trains
+    on them, and of guessing."""
 
     dataset: str
     method: str
     classifier: str
     mark: Mark
-    real: float
+    real: float | None
     chance: float
 
 

@@ -13,9 +13,12 @@ from typing import Any
 
 from page_tables import below, blocks_of, measured, table
 
+from understudy.bench.store import read_store
+
 ROOT = Path(__file__).resolve().parent.parent
 EVIDENCE, PAGE = ROOT / "benchmarks" / "evidence", ROOT / "docs" / "diffusion.md"
 HEADING = "## What was measured"
+PROTOCOL = "diffusion-quality"
 
 
 def main() -> None:
@@ -27,12 +30,44 @@ def section(folder: Path) -> str:
     makers = {
         "engine": engine,
         "engine_cpu": engine_cpu,
+        "drawing": drawing,
         "dpdm-digits": digits,
         "samplers": samplers,
         "diffusion-whole-fits": whole_fits,
         "tuning-central": central,
     }
-    return "\n\n".join([HEADING, *blocks_of(folder, makers), *tuning(folder)]) + "\n"
+    found = [*cells(folder), *blocks_of(folder, makers), *tuning(folder)]
+    return "\n\n".join([HEADING, *found]) + "\n"
+
+
+def cells(folder: Path) -> list[str]:
+    """Runs by the protocol of the suite `diffusion`: what it promises, and what it took."""
+    stored = (file.parsed() for file in read_store(folder).of_kind("run", trusted_only=True))
+    runs = [run for run in stored if run["metrics"]["protocol"]["name"] == PROTOCOL]
+    if not runs:
+        return []
+    return [
+        "**Cells of the suite** `diffusion`: accuracy on real test images of WRN-40-4, named "
+        "beforehand, that learned from 60,000 drawn ones, with 95% of its range over test images, "
+        "and the mean over three classifiers; one seed, on one H200. The time is that of the fit, "
+        "compiling included, and of drawing.",
+        table(
+            ["cell", "WRN-40-4", "mean of three", "fit and images"], [_cell(run) for run in runs]
+        ),
+    ]
+
+
+def _cell(run: Mapping[str, Any]) -> list[str]:
+    config, seconds = run["config"], run["seconds"]
+    read = {row["variant"].partition(" of ")[0]: row for row in run["metrics"]["rows"]}
+    named, mean = read["wrn-40-4"], read["mean"]
+    title = f"{config['dataset']} {config['method']} epsilon {config['epsilon']:g}"
+    return [
+        ", ".join([title, *sorted(config["changes"])]),
+        f"{100 * named['value']:.1f}% ({100 * named['low']:.1f} to {100 * named['high']:.1f})",
+        f"{100 * mean['value']:.1f}%",
+        f"{seconds['fit']:.0f} + {seconds['sample']:.0f} s",
+    ]
 
 
 def engine(result: Mapping[str, Any]) -> list[str]:
@@ -69,6 +104,19 @@ def engine_cpu(result: Mapping[str, Any]) -> list[str]:
     return [
         "**A private step on one core** (`benchmarks/engine_cpu.py`), batch 64, times the plain "
         f"step of the same network: {ratios} (promised: {result['promised']})."
+    ]
+
+
+def drawing(result: Mapping[str, Any]) -> list[str]:
+    """The same denoiser draws the same images, compiled and not."""
+    ways = ", ".join(
+        f"{name} {way['passes_per_second']:,.0f}" for name, way in result["ways"].items()
+    )
+    return [
+        f"**Drawing on one H200** (`benchmarks/drawing.py`): {result['images']:,} images of the "
+        f"presets' network for 28x28, {result['passes an image']} passes an image; passes a "
+        f"second: {ways}. The two lie {result['grey levels apart']['most']} of 256 grey levels "
+        "apart at most."
     ]
 
 

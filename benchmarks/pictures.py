@@ -82,11 +82,12 @@ class Mark:
 
 @dataclass(frozen=True)
 class Panel:
-    """Curves by name over one pair of axes; `raw` and `chance` are lines across."""
+    """Curves by name over one pair of axes; `raw`, where it was measured, and `chance` are lines
+    across."""
 
     title: str
     curves: Mapping[str, Sequence[Mark]]
-    raw: float
+    raw: float | None
     chance: float
     bounds: tuple[float, float]
 
@@ -123,7 +124,8 @@ def panels(shown: Sequence[Panel], axis: Axis, y_label: str, raw: str = "raw") -
     """
     names = list(dict.fromkeys(name for panel in shown for name in panel.curves))
     tones = dict(zip(names, _TONES[: len(names)], strict=True))
-    legend, needed = _legend(tones, raw)
+    across = [raw] if any(panel.raw is not None for panel in shown) else []
+    legend, needed = _legend({**tones, **dict.fromkeys(across, "raw"), "chance": "chance"})
     width = max(_LEFT + len(shown) * (_WIDTH + _GAP) - _GAP + 12, needed)
     parts = [legend, svg.text(0, 58, y_label, "axis-name")]
     for number, panel in enumerate(shown):
@@ -133,10 +135,10 @@ def panels(shown: Sequence[Panel], axis: Axis, y_label: str, raw: str = "raw") -
     return standalone(chart, _CURVES)
 
 
-def _legend(tones: Mapping[str, str], raw: str) -> tuple[Markup, float]:
+def _legend(tones: Mapping[str, str]) -> tuple[Markup, float]:
     """The names with their lines, and how wide they are."""
     parts, x = [], 0.0
-    for name, tone in [*tones.items(), (raw, "raw"), ("chance", "chance")]:
+    for name, tone in tones.items():
         if tone in _TONES:
             parts.append(svg.tag("path", {"d": f"M{x} 10L{x + 26} 10", "class": tone}))
         else:
@@ -156,7 +158,8 @@ def _panel(panel: Panel, left: float, tones: Mapping[str, str], axis: Axis) -> M
         parts.append(svg.line(left, down(value), left + _WIDTH, down(value), "gridline"))
         parts.append(svg.text(left - 6, down(value) + 4, f"{value:g}", "tick", "end"))
     for height, css in ((panel.raw, "raw"), (panel.chance, "chance")):
-        parts.append(svg.line(left, down(height), left + _WIDTH, down(height), css))
+        if height is not None:
+            parts.append(svg.line(left, down(height), left + _WIDTH, down(height), css))
     for name, marks in panel.curves.items():
         points = [(across(axis.place(mark.x)), down(mark.value)) for mark in marks]
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
@@ -172,7 +175,8 @@ def _in_words(panel: Panel, raw: str) -> str:
         f"{name} {', '.join(f'{mark.value:.3f} at {mark.x:g}' for mark in marks)}"
         for name, marks in panel.curves.items()
     )
-    lines = f"{raw} {panel.raw:.3f}, chance {panel.chance:.3f}"
+    measured = "" if panel.raw is None else f"{raw} {panel.raw:.3f}, "
+    lines = f"{measured}chance {panel.chance:.3f}"
     return f"{panel.title}: {lines}, {', '.join(curves)}"
 
 

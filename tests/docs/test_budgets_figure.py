@@ -52,3 +52,10 @@ def test_only_whole_runs_by_presets_are_drawn(
 def test_another_protocol_is_not_mixed_in(figure: ModuleType) -> None:
     assert figure.points_of(run())
     assert not figure.points_of(run(protocol="reduced"))
+
+
+def test_real_images_have_a_line_only_where_they_were_measured(figure: ModuleType) -> None:
+    without = run()
+    without["metrics"]["rows"][0]["reference"] = None
+    assert "real images 0.950" in figure.pictures([run()])["accuracy-cnn.svg"]
+    assert "real images" not in figure.pictures([without])["accuracy-cnn.svg"]

@@ -41,3 +41,16 @@ def test_a_promise_that_was_not_kept_is_said(page: ModuleType) -> None:
     for kept, words in ((True, "; kept)"), (False, "; not kept)")):
         (told,) = page.digits({"gen2real accuracy": read, "cores": 2, "kept": kept})
         assert words in told
+
+
+def test_a_cell_says_what_it_took_and_what_it_changed(page: ModuleType) -> None:
+    rows = [
+        {"variant": "wrn-40-4", "value": 0.811, "low": 0.804, "high": 0.819},
+        {"variant": "mean of wrn-40-4, cnn", "value": 0.805, "low": 0.8, "high": 0.81},
+    ]
+    config = {"dataset": "digits", "method": "dpdm", "epsilon": 1.0, "changes": ["steps=9"]}
+    seconds = {"fit": 472.6, "sample": 33.8}
+    told = page._cell({"config": config, "seconds": seconds, "metrics": {"rows": rows}})
+    cell, named, mean, took = told
+    assert cell == "digits dpdm epsilon 1, steps=9"
+    assert (named, mean, took) == ("81.1% (80.4 to 81.9)", "80.5%", "473 + 34 s")

@@ -87,3 +87,14 @@ def test_rows_are_added_up_in_float64() -> None:
 def test_pieces_of_another_width_are_refused() -> None:
     with pytest.raises(PrivacyError, match="one width"):
         ClippedSum(1.0, 4, CPU, single=True).add(Pieces((torch.ones(2, 3),)), np.arange(2))
+
+
+def test_norms_do_not_depend_on_the_order_of_memory() -> None:
+    """Kernels' gradients come with channels innermost; zeros of a few rows tell rows apart."""
+    kernels = torch.randn(5, 4, 3, 3, 2) * torch.arange(5.0).reshape(5, 1, 1, 1, 1)
+    turned = kernels.permute(0, 1, 4, 2, 3)
+    few = torch.randn(5, 7)
+    wanted = kernels.double().flatten(1).square().sum(1) + few.double().square().sum(1)
+    for sums in (PieceSums(), Unfused()):
+        found = sums.squares([turned, few])
+        assert torch.allclose(found, wanted, rtol=1e-12), type(sums).__name__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from .workplace import Workplace
 
 def pytest_configure() -> None:
     """Ctrl-C as in a terminal: what a shell puts into the background starts with it ignored, and
-    hands that on to every process that the tests start and interrupt."""
+    hands that on to every process that the tests start and interrupt. One thread, as `make test`
+    has it: the threads of a process that forks are lost to its children, who wait for them."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

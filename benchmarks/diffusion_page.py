@@ -48,9 +48,9 @@ def cells(folder: Path) -> list[str]:
         return []
     return [
         "**Cells of the suite** `diffusion`: accuracy on real test images of WRN-40-4, named "
-        "beforehand, that learned from 60,000 drawn ones, with 95% of its range over test images, "
-        "and the mean over three classifiers; one seed, on one H200. The time is that of the fit, "
-        "compiling included, and of drawing.",
+        "beforehand, that learned from 60,000 drawn ones (in brackets 95% intervals over test "
+        "images), and the mean over three classifiers; one seed, on one H200. The time is that of "
+        "the fit, compiling included, and of drawing.",
         table(
             ["cell", "WRN-40-4", "mean of three", "fit and images"], [_cell(run) for run in runs]
         ),

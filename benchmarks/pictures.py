@@ -53,6 +53,9 @@ _CELLS = """
 _TONES = ("first", "second", "third", "fourth")
 _WIDTH, _GAP, _LEFT, _TOP, _BOTTOM = 216.0, 46.0, 40.0, 74.0, 250.0
 _CELL = 24.0
+_LETTER = 7.2
+"""About as wide as one; text that is wider than its picture would be cut off."""
+
 _MARGIN = 12
 
 
@@ -60,7 +63,9 @@ def standalone(chart: Markup, more_style: str = "") -> str:
     """A chart of `understudy.report.svg` with its colours and a margin, as the text of a file."""
     drawn = str(chart).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
     head, rest = drawn.split(">", 1)
-    head = re.sub(r'viewBox="0 0 (\d+) (\d+)"', _with_margin, head)
+    head, found = re.subn(r'viewBox="0 0 (\d+) (\d+)"', _with_margin, head)
+    if not found:
+        raise ValueError("a picture's sides must be whole numbers.")
     return f"{head}><style>{STYLE}{more_style}</style>{rest}\n"
 
 
@@ -126,7 +131,8 @@ def panels(shown: Sequence[Panel], axis: Axis, y_label: str, raw: str = "raw") -
     tones = dict(zip(names, _TONES[: len(names)], strict=True))
     across = [raw] if any(panel.raw is not None for panel in shown) else []
     legend, needed = _legend({**tones, **dict.fromkeys(across, "raw"), "chance": "chance"})
-    width = max(_LEFT + len(shown) * (_WIDTH + _GAP) - _GAP + 12, needed)
+    side_by_side = _LEFT + len(shown) * (_WIDTH + _GAP) - _GAP + 12
+    width = round(max(side_by_side, needed, _LETTER * len(y_label)))
     parts = [legend, svg.text(0, 58, y_label, "axis-name")]
     for number, panel in enumerate(shown):
         parts.append(_panel(panel, _LEFT + number * (_WIDTH + _GAP), tones, axis))
@@ -144,7 +150,7 @@ def _legend(tones: Mapping[str, str]) -> tuple[Markup, float]:
         else:
             parts.append(svg.line(x, 10, x + 26, 10, tone))
         parts.append(svg.text(x + 32, 14, name))
-        x += 32 + 7.2 * len(name) + 22
+        x += 32 + _LETTER * len(name) + 22
     return Markup("").join(parts), x
 
 

@@ -91,3 +91,33 @@ def test_rounding_that_a_neighbour_changes_is_seen(
     assert max(script.check_engine("float32", cpu, asked)["others_moved"].values()) <= 1e-6
     monkeypatch.setattr(GradientEngine, "_compute", rounded)
     assert script.check_engine("float32", cpu, asked)["others_moved"][kind] > 1e-6
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"engine": {"float32": {"worst_error_unrounded": 1e-4}}},
+        {"engine": {"float32": {"worst_relative_error": 2e-3}}},
+        {"engine": {"bfloat16": {"clip_excess": 1e-5}}},
+        {"engine": {"bfloat16": {"others_moved": {"places": 0.0, "company": 1e-5}}}},
+        {"recording": {"recorded": True}},
+        {"recording": {"worst_relative_error": 0.1}},
+        {"stream": {"equal": False}},
+        {"stream": {"normal_p_value": 1e-9}},
+    ],
+)
+def test_one_broken_promise_is_enough(broken: dict[str, dict[str, Any]]) -> None:
+    row = {"worst_relative_error": 1e-4, "worst_error_unrounded": 1e-7, "clip_excess": 0.0}
+    moved = {"others_moved": {"places": 0.0, "company": 0.0}}
+    found: dict[str, dict[str, Any]] = {
+        "stream": {"equal": True, "normal_p_value": 0.5},
+        "recording": {"worst_relative_error": 0.0, "recorded": False},
+        "engine": {"bfloat16": row | moved, "float32": row | moved},
+    }
+    cpu = torch.device("cpu")
+    assert script.kept(cpu, **found)
+    for name, changes in broken.items():
+        for key, value in changes.items():
+            old = found[name][key]
+            found[name][key] = old | value if isinstance(old, dict) else value
+    assert not script.kept(cpu, **found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import ModuleType
 from typing import Any
 
@@ -59,3 +60,10 @@ def test_real_images_have_a_line_only_where_they_were_measured(figure: ModuleTyp
     without["metrics"]["rows"][0]["reference"] = None
     assert "real images 0.950" in figure.pictures([run()])["accuracy-cnn.svg"]
     assert "real images" not in figure.pictures([without])["accuracy-cnn.svg"]
+
+
+def test_one_panel_is_as_wide_as_its_words_and_has_a_margin(figure: ModuleType) -> None:
+    drawn = figure.pictures([run()])["accuracy-cnn.svg"]
+    box = re.search(r'viewBox="-(\d+) -\1 (\d+) \d+"', drawn)
+    assert box, "without a margin the first letters are cut off"
+    assert int(box[2]) > 7 * len("gen2real accuracy of cnn on real test images")

@@ -87,7 +87,7 @@ class FusedSums(PieceSums):
         self._all_weighted: Any = compiled(_all_weighted, backend=through)
 
     def squares(self, values: Sequence[torch.Tensor]) -> torch.Tensor:
-        found: torch.Tensor = self._all_squares([_as_it_lies(piece) for piece in values])
+        found: torch.Tensor = self._all_squares(list(values))
         return found
 
     def add_weighted(
@@ -97,14 +97,8 @@ class FusedSums(PieceSums):
 
 
 def _all_squares(values: list[torch.Tensor]) -> torch.Tensor:
-    return torch.stack([rows.double().square().sum(dim=1) for rows in values]).sum(dim=0)
-
-
-def _as_it_lies(piece: torch.Tensor) -> torch.Tensor:
-    """[rows, width], each row in the order of its memory: kernels' gradients come with channels
-    innermost, and read in any other order they take several times as long."""
-    inwards = sorted(range(1, piece.ndim), key=piece.stride, reverse=True)
-    return piece.permute(0, *inwards).reshape(len(piece), -1)
+    each = [piece.double().square().sum(dim=tuple(range(1, piece.ndim))) for piece in values]
+    return torch.stack(each).sum(dim=0)
 
 
 def _all_weighted(values: list[torch.Tensor], factors: torch.Tensor) -> torch.Tensor:

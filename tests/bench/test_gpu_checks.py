@@ -121,3 +121,14 @@ def test_one_broken_promise_is_enough(broken: dict[str, dict[str, Any]]) -> None
             old = found[name][key]
             found[name][key] = old | value if isinstance(old, dict) else value
     assert not script.kept(cpu, **found)
+
+
+def test_products_are_not_rounded_though_the_kernels_stay() -> None:
+    torch.backends.cudnn.allow_tf32 = True
+    with script.unrounded_products():
+        assert not torch.backends.cudnn.allow_tf32
+        assert not torch.backends.cuda.matmul.allow_tf32
+        assert torch.backends.cudnn.enabled
+    assert torch.backends.cudnn.allow_tf32
+    with script.exact_arithmetic():
+        assert not torch.backends.cudnn.enabled

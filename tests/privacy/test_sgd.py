@@ -357,10 +357,10 @@ def test_the_bar_moves_with_commits_only(tmp_path: Path) -> None:
     class Bar:
         def __init__(self) -> None:
             self.at = 0
+            self.opened: list[tuple[str, int | None]] = []
 
         def task(self, description: str, total: int | None = None) -> Bar:
-            del description
-            assert total == 6
+            self.opened.append((description, total))
             return self
 
         def __enter__(self) -> Bar:
@@ -381,6 +381,8 @@ def test_the_bar_moves_with_commits_only(tmp_path: Path) -> None:
         private._door.checkpoint(snapshot_of(model))
         shown.append(bar.at)  # type: ignore[attr-defined]
     assert shown == [0, 0, 3, 3, 3, 6]
+    # One bar more while the loss is new, which is once.
+    assert bar.opened == [("training", 6), ("checking the loss", None)]  # type: ignore[attr-defined]
 
 
 def test_a_journal_is_the_same_whichever_backend_ran(tmp_path: Path) -> None:

@@ -67,8 +67,15 @@ def test_passes_are_those_expected_by_declared_counts(monkeypatch: pytest.Monkey
         bar.advance(20)  # by earlier processes
         clock[0] = 12.0
         bar.advance(10)
-    # 10 steps of 100 units with 4 draws each, in 2 seconds.
-    assert shown.notes[-1].endswith("2,000 passes/s")
+        # 10 steps of 100 units with 4 draws each, in 2 seconds.
+        assert shown.notes[-1].endswith("2,000 passes/s")
+        clock[0] = 13.0
+        bar.advance(10)
+        # The first block compiled, so it is not counted once there is another.
+        assert shown.notes[-1].endswith("4,000 passes/s")
+        clock[0] = 17.0
+        bar.advance(10)
+    assert shown.notes[-1].endswith("1,600 passes/s")
 
 
 def test_nothing_done_costs_nothing_and_a_bare_machine_cannot_tell(

@@ -255,7 +255,10 @@ class Lines:
 
     @contextmanager
     def task(self, description: str, total: int | None = None) -> Iterator[Task]:
+        began = time.monotonic()
         yield _Line(self, description, total)
+        if total is None:
+            self.say(f"{description}: {time.monotonic() - began:.0f} s")
 
     def say(self, line: str) -> None:
         print(f"{self._title}: {line}", flush=True)
@@ -264,16 +267,16 @@ class Lines:
 class _Line:
     def __init__(self, lines: Lines, description: str, total: int | None) -> None:
         self._lines, self._description, self._total = lines, description, total
-        self._done, self._start = 0, time.monotonic()
-        self._said = self._start
+        self._done = self._done_then = 0
+        self._said = time.monotonic()
 
     def advance(self, steps: int = 1) -> None:
         self._done += steps
         now = time.monotonic()
         if now - self._said >= _SAY_EVERY:
-            self._said = now
             whole = "" if self._total is None else f"/{self._total}"
-            rate = self._done / (now - self._start)
+            rate = (self._done - self._done_then) / (now - self._said)
+            self._said, self._done_then = now, self._done
             self._lines.say(f"{self._description} {self._done}{whole} ({rate:.1f}/s)")
 
     def note(self, text: str) -> None:

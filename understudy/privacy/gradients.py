@@ -96,13 +96,22 @@ class GradientEngine:
         """Whether this engine was made for these models and what is trainable in them."""
         return _same(self.models, models) and _same(self.parameters, trainable(models))
 
+    @property
+    def preparation(self) -> str:
+        """What `prepare` mostly does, in words."""
+        slow = self.device.type == "cuda" or self._speed.backend == "compiled"
+        return "compiling the networks" if slow else "checking the loss"
+
+    def is_prepared_for(self, loss: Loss) -> bool:
+        return self._checked.knows(loss)
+
     def prepare(self, loss: Loss, draws: Draws) -> None:
         """Check a loss before its first use, and choose the backend once.
 
         Looks at random data only, so it may raise and take its time without telling
         anything; `step_seconds` is what a step of the expected size takes.
         """
-        if self._checked.knows(loss):
+        if self.is_prepared_for(loss):
             return
         with (
             secluded(self._noise.callback_stream_seed()),

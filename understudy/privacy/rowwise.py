@@ -139,11 +139,13 @@ class Agreement:
 
 @contextmanager
 def exact_arithmetic() -> Iterator[None]:
-    """Full float32 on GPUs: TF32 rounds by batch size, and would look like mixing."""
+    """Full float32 on GPUs: TF32 rounds by batch size, and would look like mixing. Without cuDNN
+    too, which takes another algorithm for another batch size; code that was compiled for its
+    layouts does not run here."""
     matmul = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = False
     try:
-        with torch.backends.cudnn.flags(allow_tf32=False):
+        with torch.backends.cudnn.flags(enabled=False, allow_tf32=False):
             yield
     finally:
         torch.backends.cuda.matmul.allow_tf32 = matmul

@@ -94,7 +94,7 @@ class DPSGDSession:
         """
         engine = self._engine_for(models)
         _check_public(engine.parameters, public_grads)
-        engine.prepare(loss, draws or {})
+        self._prepare(engine, loss, draws or {})
         self._door.begin_step(self.mechanism, self._block_steps(engine))
         with self._door.breaking():
             rate = self.mechanism.rate
@@ -119,6 +119,13 @@ class DPSGDSession:
                 self.expected_batch,
             )
         return self._engine
+
+    def _prepare(self, engine: GradientEngine, loss: Loss, draws: Draws) -> None:
+        """With a bar of its own: on a GPU a network is compiled for minutes, before any record
+        is read, so how long that takes tells nothing."""
+        if not engine.is_prepared_for(loss):
+            with self._door.progress.task(engine.preparation):
+                engine.prepare(loss, draws)
 
     def _block_steps(self, engine: GradientEngine) -> int:
         fitting = _BLOCK_SECONDS / max(engine.step_seconds, 1e-9)

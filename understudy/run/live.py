@@ -44,18 +44,21 @@ class _SpendingBar:
 
     def __init__(self, bar: Task, plan: Plan, mechanism: DPSGD, passes: float) -> None:
         self._bar, self._plan, self._mechanism, self._passes = bar, plan, mechanism, passes
-        self._done, self._here = 0, 0
-        self._start: float | None = None
+        self._done, self._here, self._told = 0, 0, 0
+        self._since = 0.0
         self._priced, self._spent = -1, ""
 
     def advance(self, steps: int = 1) -> None:
         self._bar.advance(steps)
         self._done += steps
-        if self._start is None:  # the first word is of what earlier processes did
-            self._start = time.monotonic()
+        self._told += 1
+        if self._told == 1:  # of what earlier processes did
+            self._since = time.monotonic()
         else:
             self._here += steps
         self._bar.note(", ".join(filter(None, (self._cost(), self._rate()))))
+        if self._told == 2:  # the first block here, which waited for the compiler
+            self._since, self._here = time.monotonic(), 0
 
     def note(self, text: str) -> None:
         self._bar.note(text)
@@ -71,9 +74,9 @@ class _SpendingBar:
         return self._spent
 
     def _rate(self) -> str:
-        if self._start is None or not self._here:
+        if not self._here:
             return ""
-        seconds = max(time.monotonic() - self._start, 1e-9)
+        seconds = max(time.monotonic() - self._since, 1e-9)
         return f"{self._here * self._passes / seconds:,.0f} passes/s"
 
 

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from understudy.privacy.account_book import Book
     from understudy.run.prepare import Prepared
 
-FORMAT = "understudy-audit-away/1"
+FORMAT = "understudy-audit-away/2"
+_PLAIN = ("method", "dataset", "public", "epsilon", "noise_factor", "token")
 FILE, LEDGER, RUN = "audit.json", "ledger.jsonl", "run"
 EVIDENCE = Path(__file__).resolve().parent / "evidence"
 
@@ -54,11 +55,13 @@ EVIDENCE = Path(__file__).resolve().parent / "evidence"
 class Asked:
     """An audit, fixed before anything is drawn.
 
+    public: whether its records are those of a public dataset of the catalog.
     claimed: the plan that is audited; a twin's ledger begins with the same without a claim.
     """
 
     method: str
     dataset: str
+    public: bool
     epsilon: float
     audit: AuditPlan
     noise_factor: float
@@ -74,11 +77,9 @@ class Asked:
         return self.audit.view if self.noise_factor == 1 else "twin"
 
     def to_json(self) -> dict[str, Any]:
-        plain = {n: getattr(self, n) for n in ("method", "dataset", "epsilon", "noise_factor")}
         return {
             "format": FORMAT,
-            **plain,
-            "token": self.token,
+            **{name: getattr(self, name) for name in _PLAIN},
             "audit": asdict(self.audit),
             "claimed": self.claimed.to_json(),
         }
@@ -90,7 +91,7 @@ class Asked:
             data = json.loads(path.read_text(encoding="utf-8"))
             if data["format"] != FORMAT:
                 raise UserError(f"{path} has format {data['format']!r}, not {FORMAT!r}.")
-            plain = {n: data[n] for n in ("method", "dataset", "epsilon", "noise_factor", "token")}
+            plain = {name: data[name] for name in _PLAIN}
             claimed = Plan.from_json(data["claimed"])
             return Asked(**plain, audit=AuditPlan(**data["audit"]), claimed=claimed), data
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -116,7 +117,7 @@ def pack(asked: argparse.Namespace) -> None:
     """Write JOB. Guarantee: the run stands in the account book before anything leaves, with its
     whole plan, as one that is audited and cannot be released."""
     from understudy.bench.packing import check_importable
-    from understudy.run.audit import audit_plan, check_twin, claim_to_audit, enter_audit
+    from understudy.run.audit import audit_plan, check_twin, claim_to_audit, enter_audit, is_public
     from understudy.run.config import RunConfig
     from understudy.run.prepare import open_book, prepare
 
@@ -135,7 +136,8 @@ def pack(asked: argparse.Namespace) -> None:
     packed = {"packed for another machine as": token}
     entered = enter_audit(prepared, claimed, audit, book, factor, packed)
     dataset = prepared.material.dataset.name
-    told = Asked(asked.method, dataset, asked.epsilon, audit, factor, claimed, token)
+    public = is_public(config.source)
+    told = Asked(asked.method, dataset, public, asked.epsilon, audit, factor, claimed, token)
     _write_job(asked.out, told, prepared, entered, book)
     print(f"packed   {told.title} at epsilon {asked.epsilon:g}, {told.kind}: {asked.out}")
 
@@ -222,6 +224,7 @@ def write_evidence(results: Sequence[Path], evidence: Path) -> None:
         seconds={n: told["seconds"] for n, (_, told) in zip(found, read, strict=True)},
         peak_gigabytes=max(told["peak_gigabytes"] for _, told in read),
         result=found,
+        audience="public" if all(asked.public for asked, _ in read) else "owner",
     )
     for name, row in found.items():
         print(

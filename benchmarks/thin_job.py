@@ -12,7 +12,8 @@ much noise as the plan puts on the whole batch's, makes almost the same step. Ra
 plan shrink together; the settings stay those that are simulated. With `--steps 1` almost nothing is
 left but what comes before private steps, as DP-FETA's central images, with the whole plan's noise.
 
-What such a fit releases is not private: its plan says so (no guarantee, epsilon infinite), its
+What such a fit releases is not private, so it is refused for images that are not those of a public
+dataset of the catalog: its plan says so (no guarantee, epsilon infinite), its
 title begins with "simulation", and the workspace that packed it knows no such plan and refuses to
 collect it.
 """
@@ -23,14 +24,18 @@ import argparse
 import json
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from understudy.bench.away import job_folders
 from understudy.bench.job import FILE, FitJob
+from understudy.data.load import load
 from understudy.privacy.mechanisms import DPSGD, Mechanism
 from understudy.privacy.plan import Budget, Plan
+from understudy.run.audit import is_public
 
 TITLE = "simulation"
 
@@ -42,10 +47,31 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, help="of the private ones, instead of all")
     asked = parser.parse_args(words)
     folders = [folder for folder in job_folders(asked.job) if (folder / FILE).exists()]
-    jobs = {folder: thinned(FitJob.read(folder), asked.images, asked.steps) for folder in folders}
+    whole = {folder: FitJob.read(folder) for folder in folders}
+    require_public(asked.job, whole.values())
+    jobs = {folder: thinned(job, asked.images, asked.steps) for folder, job in whole.items()}
     for folder, thin in jobs.items():
         (folder / FILE).write_text(json.dumps(thin.to_json(), indent=1), encoding="utf-8")
         print(f"{thin.title}: {folder.name}")
+
+
+def require_public(root: Path, jobs: Collection[FitJob]) -> None:
+    """Refuse images that the catalog does not know as public, whatever their dataset is called."""
+    for name in sorted({_dataset(job) for job in jobs} - {TITLE}):
+        if not is_public(name):
+            raise SystemExit(
+                f"a thinned fit protects nobody; use a public dataset of the catalog, not {name}."
+            )
+        known = {image.tobytes() for part in load(name).parts.values() for image in part.features}
+        files = {f for job in jobs if _dataset(job) == name for f in job.records.values()}
+        for file in sorted(files):
+            with np.load(root / file, allow_pickle=False) as kept:
+                if not all(image.tobytes() in known for image in kept["features"]):
+                    raise SystemExit(f"{file} holds images that are not those of {name}.")
+
+
+def _dataset(job: FitJob) -> str:
+    return job.title.split()[0]
 
 
 def thinned(job: FitJob, images: int, steps: int | None = None) -> FitJob:

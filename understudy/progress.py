@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class Task(Protocol):
@@ -21,6 +21,24 @@ class Progress(Protocol):
     def task(self, description: str, total: int | None = None) -> AbstractContextManager[Task]: ...
 
     def say(self, line: str) -> None: ...
+
+
+@runtime_checkable
+class SpendingProgress(Progress, Protocol):
+    """Progress that knows a plan, and shows what the steps of one of its mechanisms cost."""
+
+    def steps_of(
+        self, mechanism: str, description: str, total: int
+    ) -> AbstractContextManager[Task]: ...
+
+
+def bar_of_steps(
+    progress: Progress, mechanism: str, description: str, total: int
+) -> AbstractContextManager[Task]:
+    """A bar of a mechanism's steps, with what they cost if somebody knows."""
+    if isinstance(progress, SpendingProgress):
+        return progress.steps_of(mechanism, description, total)
+    return progress.task(description, total)
 
 
 class _SilentTask:

@@ -31,6 +31,8 @@ from understudy.methods.contract import Method
 from understudy.methods.registry import get_method, method_names
 from understudy.privacy import clipping, gradients
 from understudy.privacy.arithmetic import choose_noise, spend_with
+from understudy.privacy.backends.expanded import ExpandedBackend
+from understudy.privacy.backends.vmap import VmapBackend
 from understudy.privacy.door import Door
 from understudy.privacy.journal import Journal
 from understudy.privacy.noise import NoiseSource
@@ -140,6 +142,29 @@ def test_a_clip_of_training_that_does_not_hold_is_heard(
     monkeypatch.setattr(gradients, "ClippedSum", _TwentyTimesTheClip)
     many = AuditPlan(1200, 480, 1e-5)
     assert audited(get_method("dp-gan"), tmp_path, many).contradicted
+
+
+@pytest.mark.parametrize("backend", [ExpandedBackend, VmapBackend])
+@pytest.mark.parametrize("name", ["dp-gan", "dpdm"])
+def test_canaries_come_as_everybodys_gradients_do(
+    name: str, backend: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bound that a backend's gradients really meet does not hold, and every other does."""
+    _repeatable(monkeypatch)
+    monkeypatch.setattr(gradients, "_makers", lambda *_: [backend])
+    meets = "_add_pieces" if backend is ExpandedBackend else "_add_units"
+    honest = getattr(clipping.ClippedSum, meets)
+
+    def twenty_times(self: clipping.ClippedSum, *words: object) -> None:
+        self._clip *= 20
+        honest(self, *words)
+        self._clip /= 20
+
+    many = AuditPlan(1200, 480, 1e-5)
+    sure = replace(many, confidence=1 - 1e-6)
+    assert not audited(get_method(name), tmp_path / "right", sure).contradicted
+    monkeypatch.setattr(clipping.ClippedSum, meets, twenty_times)
+    assert audited(get_method(name), tmp_path / "wrong", many).contradicted
 
 
 class _TwentyTimesTheClip(clipping.ClippedSum):

@@ -51,7 +51,9 @@ def judged(place: Workplace, *results: str) -> dict[str, Any]:
     assert script.main(["judge", *paths, "--evidence", str(place / "evidence")]) == 0
     (path,) = (place / "evidence").glob("audit-*.json")
     assert path.name == "audit-dp-gan-gpu.json"
-    found: dict[str, Any] = json.loads(path.read_text())["result"]
+    written = json.loads(path.read_text())
+    assert written["audience"] == "public"
+    found: dict[str, Any] = written["result"]
     return found
 
 
@@ -94,6 +96,10 @@ def test_a_twin_is_found_out_and_other_ledgers_are_refused(
     result.write_text(json.dumps({**whole, "claimed": other}))
     assert script.main(["judge", str(result)]) == 2
     assert len(list((workplace / "evidence").glob("audit-*.json"))) == 1
+    result.write_text(json.dumps({**whole, "public": False}))
+    assert script.main(["judge", str(result), "--evidence", str(workplace / "owners")]) == 0
+    (theirs,) = (workplace / "owners").glob("audit-*.json")
+    assert json.loads(theirs.read_text())["audience"] == "owner"
 
 
 def test_what_cannot_be_audited_is_refused_before_anything_is_entered(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tests.bench.test_classify_away import collected, measured_cell, packed, work_off
@@ -88,3 +90,22 @@ def test_few_steps_have_the_noise_of_all(workplace: Workplace) -> None:
     assert few.title.startswith(f"simulation of 1 of {whole.steps} steps with 8 images a step: ")
     with pytest.raises(SystemExit, match=f"--steps must lie between 1 and {whole.steps}, not 0"):
         script.thinned(job, 8, 0)
+
+
+def test_images_that_are_not_public_are_refused_whatever_they_are_called(
+    workplace: Workplace,
+) -> None:
+    job = packed_job(workplace, "dpdm", DENOISER)
+    root = workplace / "job"
+    script.require_public(root, [job])
+    with pytest.raises(SystemExit, match=r"protects nobody; .* not scans"):
+        script.require_public(root, [replace(job, title=job.title.replace("digits", "scans"))])
+    (name,) = job.records.values()
+    with np.load(root / name) as kept:
+        columns = dict(kept)
+    columns["features"] = 255 - columns["features"]
+    np.savez(root / name, **columns)
+    (folder,) = away.job_folders(root)
+    with pytest.raises(SystemExit, match="images that are not those of digits"):
+        script.main([str(root), "--images", "4"])
+    assert FitJob.read(folder) == job

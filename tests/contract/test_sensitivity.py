@@ -60,6 +60,12 @@ def test_one_unit_moves_a_step_no_further_than_the_clip(case: StepCase) -> None:
     assert_declared(step_moves(case, [*PAIRS, *PEOPLE]), CLIP)
 
 
+@pytest.mark.parametrize("case", STEPS, ids=lambda c: c.name)
+def test_one_record_moves_a_step_no_further_than_the_clip(case: StepCase) -> None:
+    """Where nobody has several records, gradients are summed as they come, in pieces."""
+    assert_declared(step_moves(case, [p for p in PAIRS if p.both.units is None]), CLIP)
+
+
 @pytest.mark.audit
 @pytest.mark.skipif("UNDERSTUDY_AUDIT" not in os.environ, reason="many pairs: make audit")
 @pytest.mark.parametrize("case", STEPS, ids=lambda c: c.name)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from enum import Enum
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -15,10 +16,12 @@ from tests.privacy.rig import classify, mlp, records
 from understudy.data.records import Records
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy import gradients as gradients_module
+from understudy.privacy.backends import record_functions
 from understudy.privacy.backends.base import Loss, trainable
 from understudy.privacy.backends.compiled import CompiledBackend
 from understudy.privacy.backends.expanded import ExpandedBackend
 from understudy.privacy.backends.opacus import OpacusBackend
+from understudy.privacy.backends.record_functions import called
 from understudy.privacy.backends.vmap import VmapBackend
 from understudy.privacy.batch import TRIAL_ROWS, Batch, Draws, make_batch
 from understudy.privacy.gradients import GradientEngine
@@ -30,6 +33,11 @@ from understudy.privacy.units import UnitIndex
 
 CPU = torch.device("cpu")
 BACKENDS = ("expanded", "vmap", "opacus")
+
+
+class Stage(Enum):
+    OWN = 0
+    MIXED = 1
 
 
 class Conditional(nn.Module):
@@ -428,6 +436,25 @@ def test_a_loss_is_checked_once_and_another_one_again(monkeypatch: pytest.Monkey
     assert len(checks) == 2
 
 
+def test_a_loss_whose_option_was_changed_is_checked_again() -> None:
+    engine = engine_of(CASES["mlp"], "expanded", records(6))
+
+    def made(stage: int | str | Stage, weight: float = 1.0) -> Loss:
+        def loss(models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> torch.Tensor:
+            values = classify(models, batch)
+            mixed = stage in (1, "mixed", Stage.MIXED)
+            return values - weight * values.mean() if mixed else values
+
+        return loss
+
+    for stage in (0, "own", Stage.OWN):
+        engine.prepare(made(stage), {})
+    engine.prepare(made(1, weight=0.0), {})
+    for stage in (1, "mixed", Stage.MIXED):
+        with pytest.raises(PrivacyError, match="mixes"):
+            engine.clipped_sum(made(stage), {}, np.arange(6))
+
+
 @pytest.mark.parametrize("backend", ["auto", *BACKENDS])
 def test_a_loss_that_mixes_records_is_refused(backend: str) -> None:
     def mean_loss(models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> torch.Tensor:
@@ -537,6 +564,51 @@ def test_a_backend_is_held_against_each_record_alone(
         engine.prepare(classify, {})
 
 
+class ScaledTogether(nn.Module):
+    """Mixes rows where it computes in low precision, and only there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.last = nn.Linear(16, 8), nn.Linear(8, 3)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        seen = self.first(images.flatten(1))
+        if seen.dtype == torch.bfloat16:
+            seen = 4 * seen / seen.detach().abs().amax()
+        return self.last(torch.tanh(seen))
+
+
+@pytest.mark.parametrize("backend", ["expanded", "opacus"])
+def test_mixing_in_low_precision_alone_is_refused(backend: str) -> None:
+    case = Case(lambda: [ScaledTogether()], classify)
+    engine_of(case, backend, records(6)).prepare(classify, {})
+    with pytest.raises(PrivacyError, match="each record's own"):
+        engine_of(case, backend, records(6), precision="bfloat16").prepare(classify, {})
+
+
+@pytest.mark.parametrize("backend", ["expanded", "compiled"])
+def test_a_kernel_that_adds_neighbours_in_low_precision_is_refused(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same pairs in what is compared and in what it is compared with would not show it."""
+    monkeypatch.setattr(gradients_module, "CompiledBackend", Traced)
+    engine_of(CASES["mlp"], backend, records(6), precision="bfloat16").prepare(classify, {})
+    right = record_functions.Linear.backward
+
+    def paired(ctx: Any, *slopes: torch.Tensor) -> Any:
+        onwards, moved, shifted = right(ctx, *slopes)
+        if moved is not None and moved.dtype == torch.bfloat16 and len(moved) % 2 == 0:
+            pairs = moved.unflatten(0, (-1, 2))
+            moved = (pairs + pairs.flip(1)).flatten(0, 1)
+        return onwards, moved, shifted
+
+    monkeypatch.setattr(record_functions.Linear, "backward", staticmethod(paired))
+    engine_of(CASES["mlp"], backend, records(6)).prepare(classify, {})
+    with pytest.raises(PrivacyError, match="each record's own"):
+        engine_of(CASES["mlp"], backend, records(6), precision="bfloat16").prepare(classify, {})
+
+
 class Greedy(ExpandedBackend):
     """Runs out of memory on more than two records at once."""
 
@@ -559,6 +631,47 @@ def test_a_step_that_runs_out_of_memory_is_taken_in_smaller_pieces(
     assert engine._rows == 2
     assert (found.units, found.clipped) == (expected.units, expected.clipped)
     assert torch.allclose(found.total, expected.total, atol=1e-7), "other units than were drawn"
+
+
+class _Full(torch.autograd.Function):
+    """Memory that runs out in the middle of a backward pass, once."""
+
+    left: ClassVar[int] = 0
+
+    @staticmethod
+    def forward(ctx: Any, values: torch.Tensor) -> torch.Tensor:
+        del ctx
+        return values.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: torch.Tensor) -> torch.Tensor:
+        del ctx
+        _Full.left -= 1
+        if _Full.left == 0:
+            raise torch.OutOfMemoryError("a test")
+        return slopes[0]
+
+
+class HalfWay(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.last = nn.Linear(16, 8), nn.Linear(8, 3)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.last(called(_Full.apply, torch.tanh(self.first(images.flatten(1)))))
+
+
+@pytest.mark.parametrize("backend", ["expanded", "opacus"])
+def test_memory_that_runs_out_half_way_back_leaves_nothing_behind(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = engine_of(Case(lambda: [HalfWay()], classify), backend, records(8))
+    expected = engine.clipped_sum(classify, {}, np.arange(8)).total
+    monkeypatch.setattr(_Full, "left", 2)
+    found = engine.clipped_sum(classify, {}, np.arange(8)).total
+    assert engine._rows == 2
+    assert torch.allclose(found, expected, atol=1e-7)
 
 
 def test_memory_that_is_too_small_for_one_record_is_an_error(

@@ -43,7 +43,7 @@ class Watching:
 
 def test_it_says_what_was_spent_and_how_fast() -> None:
     shown = Watching()
-    with LiveSpending(shown, PLAN, {"train": 1000}).task("training", 100) as bar:
+    with LiveSpending(shown, PLAN, {"train": 1000}).steps_of("steps", "training", 100) as bar:
         bar.advance(0)
         bar.advance(50)
     assert shown.done == 50
@@ -54,16 +54,17 @@ def test_it_says_what_was_spent_and_how_fast() -> None:
 
 def test_other_bars_are_left_alone() -> None:
     shown = Watching()
-    with LiveSpending(shown, PLAN, {"train": 1000}).task("reading", 7) as bar:
-        bar.advance(3)
-    assert (shown.done, shown.notes) == (3, [])
+    for total in (7, 100, None):
+        with LiveSpending(shown, PLAN, {"train": 1000}).task("reading", total) as bar:
+            bar.advance(3)
+    assert (shown.done, shown.notes) == (9, []), "a cost of steps that nobody took"
 
 
 def test_passes_are_those_expected_by_declared_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [10.0]
     monkeypatch.setattr(live.time, "monotonic", lambda: clock[0])
     shown = Watching()
-    with LiveSpending(shown, PLAN, {"train": 1000}).task("training", 100) as bar:
+    with LiveSpending(shown, PLAN, {"train": 1000}).steps_of("steps", "training", 100) as bar:
         bar.advance(20)  # by earlier processes
         clock[0] = 12.0
         bar.advance(10)

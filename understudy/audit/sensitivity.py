@@ -55,7 +55,10 @@ def step_moves(case: StepCase, pairs: Sequence[Neighbours]) -> list[Move]:
 
 
 def _behind_one_door(pairs: Sequence[Neighbours]) -> tuple[Records, list[list[int]]]:
-    """All records of all pairs, and for each pair the numbers of the units of its sides."""
+    """All records of all pairs, and for each pair the numbers of the units of its sides. Where no
+    pair has names, each record is a unit, as in most runs, and no names are declared."""
+    if all(pair.both.units is None for pair in pairs):
+        return _each_its_own(pairs)
     renamed = [_renamed(pair, number) for number, pair in enumerate(pairs)]
     everybody = concatenate([both for both, _, _ in renamed])
     assert everybody.units is not None
@@ -65,6 +68,16 @@ def _behind_one_door(pairs: Sequence[Neighbours]) -> tuple[Records, list[list[in
     for _, some, one_more in renamed:
         sides += [[number_of[n] for n in some], [number_of[n] for n in (*some, one_more)]]
     return everybody, sides
+
+
+def _each_its_own(pairs: Sequence[Neighbours]) -> tuple[Records, list[list[int]]]:
+    sides: list[list[int]] = []
+    first = 0
+    for pair in pairs:
+        few, all_of_it = len(pair.records), len(pair.both)
+        sides += [list(range(first, first + few)), list(range(first, first + all_of_it))]
+        first += all_of_it
+    return concatenate([pair.both for pair in pairs]), sides
 
 
 def _renamed(pair: Neighbours, number: int) -> tuple[Records, list[str], str]:

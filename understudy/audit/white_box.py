@@ -21,17 +21,19 @@ from understudy.audit.observer import Observer, Release
 from understudy.data.records import Records
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.backends.base import Loss
-from understudy.privacy.batch import Batch, Draws
-from understudy.privacy.clipping import ClippedSum
+from understudy.privacy.batch import Batch, Draws, random_batch
+from understudy.privacy.clipping import Blocks, ClippedSum
 from understudy.privacy.door import Door
 from understudy.privacy.ensemble import Ensemble, Train
-from understudy.privacy.gradients import GradientEngine, GradientSum
+from understudy.privacy.gradients import GradientEngine, GradientSum, padded
 from understudy.privacy.grid import Grid
 from understudy.privacy.journal import Journal
 from understudy.privacy.mechanisms import DPSGD
 from understudy.privacy.noise import NoiseSource
+from understudy.privacy.pieces import Pieces
 from understudy.privacy.plan import Plan
 from understudy.privacy.private_records import PrivateRecords, Vectors
+from understudy.privacy.seclusion import secluded
 from understudy.privacy.sgd import DPSGDSession
 from understudy.privacy.speed import Speed
 from understudy.privacy.units import Rows, UnitIndex
@@ -211,6 +213,7 @@ class _CanaryEngine(GradientEngine):
 
     _observer: Observer
     _canary_of: Rows
+    _form: torch.Tensor | Pieces | None = None
 
     def watched_by(self, observer: Observer, canary_of: Rows) -> None:
         self._observer, self._canary_of = observer, canary_of
@@ -220,11 +223,45 @@ class _CanaryEngine(GradientEngine):
         others = super().clipped_sum(loss, draws, chosen[canaries < 0])
         planned = self._mechanism
         release = Release(planned.name, planned.rate, planned.clip, planned.sigma, self._expected)
-        total = self._new_sum(single=True)
+        total = self._new_sum()
         present = canaries[canaries >= 0]
         if self._observer.expect(others.total, release) and len(present):
-            total.add(self._observer.voices(present, self.width, release), present)
+            voices = self._observer.voices(present, self.width, release)
+            for start in range(0, len(present), self._rows):
+                some = slice(start, start + self._rows)
+                total.add(self._as_gradients(voices, some), padded(present[some], self._rows))
         return replace(others, total=others.total + total.finish())
+
+    def prepare(self, loss: Loss, draws: Draws) -> None:
+        super().prepare(loss, draws)
+        if self._form is None or len(self._form) != self._rows:
+            assert self._backend is not None
+            trial = self._dress(random_batch(self._records, self._rows, self.device), draws)
+            with secluded(self._noise.callback_stream_seed()):
+                self._form = _form_of(self._compute(self._backend, loss, trial)[1])
+
+    def _as_gradients(self, voices: Blocks, some: slice) -> torch.Tensor | Pieces:
+        """A micro-batch of canaries as the backend gives everybody's gradients, in their precision
+        and layout, so that the code that bounds the one bounds the other."""
+        assert self._form is not None
+        pieces = self._form.values if isinstance(self._form, Pieces) else (self._form,)
+        loud, places = voices.values[some, 0], voices.block[some]
+        found, first = [], 0
+        for piece in pieces:
+            like = torch.zeros_like(piece, device=self.device)
+            mine = (places >= first) & (places < first + piece[0].numel())
+            where = torch.unravel_index(places[mine] - first, like.shape[1:])
+            like[(mine.nonzero()[:, 0], *where)] = loud[mine].to(like.dtype)
+            found.append(like)
+            first += piece[0].numel()
+        return Pieces(tuple(found)) if isinstance(self._form, Pieces) else found[0]
+
+
+def _form_of(gradients: torch.Tensor | Pieces) -> torch.Tensor | Pieces:
+    """Shape, layout and precision, without the values."""
+    if isinstance(gradients, Pieces):
+        return Pieces(tuple(torch.empty_like(g, device="meta") for g in gradients.values))
+    return torch.empty_like(gradients, device="meta")
 
 
 def _canary_of_unit(units: UnitIndex, planting: Planting) -> Rows:

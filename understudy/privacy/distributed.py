@@ -41,8 +41,8 @@ class TeamEngine(GradientEngine):
         """`chosen` are this process's own; what comes back is the sum over all processes.
 
         Guarantee: units are with one process each, so every unit's clipped gradient is in
-        the sum at most once: sensitivity `clip` as in one process. No process sees more
-        than its own shard and the sum, and that goes no further than the door.
+        the sum at most once: sensitivity `clip` as in one process. Every process
+        holds all records and computes on its own shard; the sum goes no further than the door.
         """
         own = super().clipped_sum(loss, draws, chosen)
         loss_sum = float(own.mean_loss) * own.units if own.units else 0.0

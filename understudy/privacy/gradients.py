@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 from types import MappingProxyType
 from typing import TypeVar
@@ -147,9 +148,7 @@ class GradientEngine:
 
     def _sum(self, loss: Loss, draws: Draws, chosen: Rows) -> GradientSum:
         assert self._backend is not None
-        # Whether every unit has one record is private: only its declaration may choose between
-        # orders of floating-point operations.
-        total = self._new_sum(single=self._records.units is None)
+        total = self._new_sum()
         losses: list[torch.Tensor] = []
         for batch, owners in self._micro_batches(chosen, draws):
             with secluded(self._noise.callback_stream_seed()):
@@ -159,8 +158,11 @@ class GradientEngine:
         mean = torch.cat(losses).mean() if losses else torch.tensor(float("nan"))
         return GradientSum(total.finish(), total.units, total.clipped, mean)
 
-    def _new_sum(self, single: bool) -> ClippedSum:
+    def _new_sum(self) -> ClippedSum:
         """The one bound on units' gradients, which an audit puts to the test too."""
+        # Whether every unit has one record is private: only its declaration may choose between
+        # orders of floating-point operations.
+        single = self._records.units is None
         return ClippedSum(self._mechanism.clip, self.width, self.device, single, self._sums)
 
     def _micro_batches(self, chosen: Rows, draws: Draws) -> Iterator[tuple[Batch, Rows]]:
@@ -168,10 +170,9 @@ class GradientEngine:
         rows, owners = self._units.rows(chosen)
         for start in range(0, len(rows), self._rows):
             part, own = rows[start : start + self._rows], owners[start : start + self._rows]
-            missing = self._rows - len(part)
-            part = np.concatenate([part, np.repeat(part[:1], missing)])
-            own = np.concatenate([own, np.full(missing, -1)])
-            yield self._dress(make_batch(self._records, part, self.device), draws), own
+            part = np.concatenate([part, np.repeat(part[:1], self._rows - len(part))])
+            batch = make_batch(self._records, part, self.device)
+            yield self._dress(batch, draws), padded(own, self._rows)
 
     def _dress(self, batch: Batch, draws: Draws) -> Batch:
         many = self._mechanism.multiplicity
@@ -193,9 +194,13 @@ class GradientEngine:
     def _compute(
         self, backend: GradientBackend, loss: Loss, batch: Batch
     ) -> tuple[torch.Tensor, torch.Tensor | Pieces]:
-        half = self._speed.precision == "bfloat16"
-        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=half):
+        with self._in_use():
             return backend.per_record(loss, batch, self._mechanism.multiplicity)
+
+    def _in_use(self) -> torch.autocast:
+        """The precision in which private steps compute."""
+        half = self._speed.precision == "bfloat16"
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=half)
 
     def _fastest(self, loss: Loss, draws: Draws) -> GradientBackend:
         """The fastest backend of those that get the gradients of random rows right; on a GPU
@@ -228,46 +233,62 @@ class GradientEngine:
         return _time(partial(self._compute, backend, loss, trial), self.device) / rows
 
     def _check_backend(self, backend: GradientBackend, loss: Loss, draws: Draws) -> None:
-        """Refuse a backend whose gradients of random records are not those of each alone."""
+        """Refuse a backend whose gradients of random records are not those of each alone: by
+        exact arithmetic, which leaves mixing no room, and in the precision that private steps
+        have, where a network or a kernel may take another way."""
         if isinstance(backend, CompiledBackend):
             self._check_backend(backend.reference, loss, draws)
             self._check_compiled(backend, loss, draws)
             return
-        many = self._mechanism.multiplicity
         trial = self._dress(random_batch(self._records, TRIAL_ROWS, self.device), draws)
-        agreement = Agreement("the loss")
         with exact_arithmetic():
-            _, gradients = backend.per_record(loss, trial, many)
-            for record in range(TRIAL_ROWS):
-                alone = loss(self.models, trial.rows(record * many, (record + 1) * many))
-                agreement.compare(gradients[record], gradient_of(alone.mean(), self.parameters))
-        if not agreement.within(_BACKEND_TOLERANCE):
-            raise PrivacyError(f"{backend.name} computes other gradients than each record's own.")
+            found = backend.per_record(loss, trial, self._mechanism.multiplicity)[1]
+            _require(backend, self._compare(found, range(TRIAL_ROWS), trial, loss), _EXACTLY)
+        if self._speed.precision != "float32":
+            self._check_in_use(backend, trial, range(TRIAL_ROWS), loss)
 
     def _check_compiled(self, backend: CompiledBackend, loss: Loss, draws: Draws) -> None:
-        """Compare the compiled gradients of a full micro-batch, at whose ends a kernel goes
-        wrong first, with those of the same records by the backend that was compiled, and
-        their compiled sums with plain ones."""
-        many, few = self._mechanism.multiplicity, min(2, self._rows)
+        """Look at the compiled gradients of a full micro-batch, at whose ends a kernel goes
+        wrong first, and compare their compiled sums with plain ones."""
         trial = self._dress(random_batch(self._records, self._rows, self.device), draws)
-        _, together = self._compute(backend, loss, trial)
-        agreement = Agreement("the loss")
-        for first in (0, self._rows - few):
-            some = trial.rows(first * many, (first + few) * many)
-            _, alone = self._compute(backend.reference, loss, some)
-            for record in range(few):
-                agreement.compare(together[first + record], alone[record])
-        if not agreement.within(_COMPILED_TOLERANCE[self._speed.precision]):
-            raise PrivacyError(f"{backend.name} computes other gradients than each record's own.")
+        ends = {0, min(1, self._rows - 1), max(0, self._rows - 2), self._rows - 1}
+        together = self._check_in_use(backend, trial, sorted(ends), loss)
         assert isinstance(together, Pieces)
         check_sums(backend.sums, together)
 
+    def _check_in_use(
+        self, backend: GradientBackend, trial: Batch, records: Iterable[int], loss: Loss
+    ) -> torch.Tensor | Pieces:
+        """Gradients of a trial as private steps compute them, once some were checked."""
+        found = self._compute(backend, loss, trial)[1]
+        with self._in_use():
+            agreement = self._compare(found, records, trial, loss)
+        _require(backend, agreement, _IN_USE[self._speed.precision])
+        return found
 
-_BACKEND_TOLERANCE = 1e-3
+    def _compare(
+        self, found: torch.Tensor | Pieces, records: Iterable[int], trial: Batch, loss: Loss
+    ) -> Agreement:
+        """With the gradients that each of these records has alone, by the models themselves."""
+        many = self._mechanism.multiplicity
+        agreement = Agreement("the loss")
+        for record in records:
+            values = loss(self.models, trial.rows(record * many, (record + 1) * many))
+            alone = gradient_of(values.float().mean(), self.parameters)
+            agreement.compare(found[record], alone)
+        return agreement
+
+
+def _require(backend: GradientBackend, agreement: Agreement, tolerance: float) -> None:
+    if not agreement.within(tolerance):
+        raise PrivacyError(f"{backend.name} computes other gradients than each record's own.")
+
+
+_EXACTLY = 1e-3
 """Rounding of another algorithm (1.6e-5 in 41 layers on a GPU); a gradient that is given to
 another record, or lost, is off by far more."""
 
-_COMPILED_TOLERANCE = MappingProxyType({"float32": 1e-3, "bfloat16": 5e-2})
+_IN_USE = MappingProxyType({"float32": 1e-3, "bfloat16": 5e-2})
 """Kernels round in another order, and each product of bfloat16 numbers by 4e-3."""
 
 _LOSSES_REMEMBERED = 64
@@ -319,6 +340,11 @@ def _wait_for(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
+def padded(owners: Rows, rows: int) -> Rows:
+    """Owners of a full micro-batch: rows that count for nothing have -1."""
+    return np.concatenate([owners, np.full(rows - len(owners), -1)])
+
+
 def _same(ours: Sequence[object], theirs: Sequence[object]) -> bool:
     return [id(a) for a in ours] == [id(b) for b in theirs]
 
@@ -327,8 +353,9 @@ class _Checked:
     """The losses that passed their check, told apart by what makes them behave alike.
 
     A loss written inside a loop is a new function each time, but not a new loss; one that
-    closes over another function, module or option is. What they close over is held, so
-    that no new object can take the identity of an old one.
+    closes over another function, module or option is. Options are words, whole numbers,
+    members of enumerations, and whether a weight is zero; other weights are not told apart.
+    What they close over is held, so that no new object can take the identity of an old one.
     """
 
     def __init__(self) -> None:
@@ -348,6 +375,16 @@ class _Checked:
         cells = getattr(function, "__closure__", None) or ()
         held = [cell.cell_contents for cell in cells]
         held += getattr(function, "__defaults__", None) or ()
-        held = [h for h in held if callable(h) or isinstance(h, str | bool)]
+        held += (getattr(function, "__kwdefaults__", None) or {}).values()
+        held = [h for h in held if callable(h) or isinstance(h, _OPTIONS)]
         held += [getattr(function, "__code__", loss), getattr(loss, "__self__", None)]
-        return tuple(h if isinstance(h, str | bool) else id(h) for h in held), held
+        return tuple(_identity(h) for h in held), held
+
+
+_OPTIONS = (str, int, float, Enum)
+
+
+def _identity(held: object) -> object:
+    if isinstance(held, float):
+        return type(held), held == 0  # a term that is switched on, not a weight that moves
+    return (type(held), held) if isinstance(held, _OPTIONS) else id(held)

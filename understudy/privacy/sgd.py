@@ -17,6 +17,7 @@ from understudy.privacy.gradients import GradientEngine, GradientSum
 from understudy.privacy.mechanisms import DPSGD
 from understudy.privacy.speed import Speed
 from understudy.privacy.units import UnitIndex
+from understudy.progress import bar_of_steps
 
 if TYPE_CHECKING:
     from understudy.privacy.door import Door
@@ -64,7 +65,8 @@ class DPSGDSession:
 
     def steps(self, description: str = "training") -> Iterator[int]:
         """The numbers of the steps still to do; the bar moves when a block is committed."""
-        with self._door.progress.task(description, self.mechanism.steps) as bar:
+        progress, planned = self._door.progress, self.mechanism
+        with bar_of_steps(progress, planned.name, description, planned.steps) as bar:
             bar.advance(self.steps_done)
             self._door.on_commit(bar.advance)
             try:

@@ -195,12 +195,17 @@ def check_twin(config: RunConfig, noise_factor: float) -> None:
     """A twin with other noise keeps no claim, so private records must not meet it."""
     if not 0 <= noise_factor <= 1:
         raise UserError(f"--noise-factor must lie between 0 and 1, not {noise_factor}.")
-    entry = catalog().get(config.source)
-    if noise_factor != 1 and not (entry is not None and entry.public):
+    if noise_factor != 1 and not is_public(config.source):
         raise UserError(
             "--noise-factor makes a twin that protects nobody; use a public dataset of the "
             "catalog (digits, say)."
         )
+
+
+def is_public(source: str) -> bool:
+    """Whether a source is a public dataset of the catalog."""
+    entry = catalog().get(source)
+    return entry is not None and entry.public
 
 
 def _without_a_claim(plan: Plan) -> Plan:

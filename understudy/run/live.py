@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from understudy.privacy.mechanisms import DPSGD, Mechanism
 from understudy.privacy.plan import Plan
@@ -25,15 +25,16 @@ class LiveSpending:
     def __init__(self, progress: Progress, plan: Plan, counts: Mapping[str, int]) -> None:
         self._progress, self._plan, self._counts = progress, plan, counts
 
+    def task(self, description: str, total: int | None = None) -> AbstractContextManager[Task]:
+        return self._progress.task(description, total)
+
     @contextmanager
-    def task(self, description: str, total: int | None = None) -> Iterator[Task]:
-        steps = [m for m in self._plan.mechanisms if isinstance(m, DPSGD)]
+    def steps_of(self, mechanism: str, description: str, total: int) -> Iterator[Task]:
+        planned = self._plan.mechanism(mechanism)
+        assert isinstance(planned, DPSGD)
+        passes = planned.rate * self._counts[planned.part] * planned.multiplicity
         with self._progress.task(description, total) as bar:
-            if len(steps) == 1 and steps[0].steps == total:
-                passes = steps[0].rate * self._counts[steps[0].part] * steps[0].multiplicity
-                yield _SpendingBar(bar, self._plan, steps[0], passes)
-            else:
-                yield bar
+            yield _SpendingBar(bar, self._plan, planned, passes)
 
     def say(self, line: str) -> None:
         self._progress.say(line)

@@ -22,12 +22,15 @@ class OpacusBackend:
     name = "opacus"
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
+        self._models = list(models)
+        self._hook()
+
+    def _hook(self) -> None:
         from opacus import GradSampleModule
 
-        self._models = list(models)
-        self._twins = [copy.deepcopy(model) for model in models]
+        self._twins = [copy.deepcopy(model) for model in self._models]
         self._parameters = trainable(self._twins)
-        if len(self._parameters) != len(trainable(models)):
+        if len(self._parameters) != len(trainable(self._models)):
             raise PrivacyError("two models share a parameter; give it to one of them only.")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -36,6 +39,15 @@ class OpacusBackend:
             ]
 
     def per_record(
+        self, loss: Loss, batch: Batch, multiplicity: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        try:
+            return self._per_record(loss, batch, multiplicity)
+        except torch.OutOfMemoryError:
+            self._hook()  # the old hooks hold what a backward pass left half done
+            raise
+
+    def _per_record(
         self, loss: Loss, batch: Batch, multiplicity: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
         self._follow_models()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -25,6 +26,7 @@ TINY: dict[str, Any] = {
     "sampling_steps": 3,
     "warm_up": 0,
 }
+_Config = TypeVar("_Config", bound=DiffusionConfig)
 SMALL = DiffusionConfig(**TINY)
 FETA = FetaConfig(**TINY, central_steps=3, central_batch=6, central_side=4, central_cells=2)
 PDP = PdpConfig(**TINY, public_steps=3, public_batch=6)
@@ -36,3 +38,17 @@ def batch_of(records: Records, soft: bool = False) -> Batch:
     codes = torch.from_numpy(np.asarray(records.labels))
     labels = torch.nn.functional.one_hot(codes, 3).float() * 0.7 + 0.1 if soft else codes
     return Batch(images, {"label": labels}, {}, "label")
+
+
+def learning(config: _Config) -> _Config:
+    """Settings with which a few seconds teach what tells stripes apart."""
+    longer = {"steps": 90, "batch": 60, "multiplicity": 4, "learning_rate": 1e-2, "average": 0.9}
+    larger = {"width": 16, "patch": 1, "attention": (0,), "highest_level": 20.0}
+    return replace(config, **longer, **larger, sampling_steps=18)  # type: ignore[type-var]
+
+
+def share_like_their_class(made: Records, records: Records) -> float:
+    """Of images that lie nearer to the mean of their own class than to that of any other."""
+    means = np.stack([records.features[records.labels == c].mean(axis=0) for c in range(3)])
+    apart = [np.abs(means - image).mean(axis=(1, 2, 3)) for image in made.features]
+    return float((np.argmin(apart, axis=1) == made.labels).mean())

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.methods.bench import SCHEMA, Bench, facts_of, plan_for, stripes
-from tests.methods.diffusion.small import SMALL
+from tests.methods.diffusion.small import SMALL, learning, share_like_their_class
 from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.methods.config import build_config, resolve_config
@@ -41,25 +41,11 @@ class TestFit:
 
     def test_it_learns_what_tells_the_classes_apart(self, tmp_path: Path) -> None:
         records = stripes(120)
-        config = replace(
-            SMALL,
-            steps=90,
-            batch=60,
-            multiplicity=4,
-            learning_rate=1e-2,
-            average=0.9,
-            width=16,
-            patch=1,
-            attention=(0,),
-            highest_level=20.0,
-        )
+        config = learning(SMALL)
         bench = Bench(tmp_path, plan_for(DPDM(), config, facts_of(records), sigma=0.02))
-        synthesizer = bench.fit(DPDM(), replace(config, sampling_steps=18), records)
-        made = synthesizer.sample(60)
+        made = bench.fit(DPDM(), config, records).sample(60)
         bench.close()
-        means = np.stack([records.features[records.labels == c].mean(axis=0) for c in range(3)])
-        apart = [np.abs(means - image).mean(axis=(1, 2, 3)) for image in made.features]
-        assert (np.argmin(apart, axis=1) == made.labels).mean() > 0.8
+        assert share_like_their_class(made, records) > 0.8
 
     def test_soft_labels_and_colour_train(self, tmp_path: Path) -> None:
         base = stripes(20, channels=3, size=10)

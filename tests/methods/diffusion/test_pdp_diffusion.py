@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.methods.bench import SCHEMA, Bench, BenchContext, facts_of, plan_for, stripes
-from tests.methods.diffusion.small import PDP
+from tests.methods.diffusion.small import PDP, learning, share_like_their_class
 from understudy.data.records import Records
 from understudy.data.schema import Schema
 from understudy.errors import UserError
@@ -157,6 +157,16 @@ class TestFit:
         assert made.shape == (1, 8, 8)
         assert len(list((tmp_path / "cache").iterdir())) == 1
         bench.close()
+
+    def test_it_learns_what_tells_the_private_classes_apart(self, tmp_path: Path) -> None:
+        """Though public images look like them, under labels in another order."""
+        records, config = stripes(120), replace(learning(PDP), public_steps=60, public_batch=60)
+        bench = Bench(tmp_path, plan_for(PDPDiffusion(), config, facts_of(records), sigma=0.02))
+        turned = Records(records.features, {"label": (records.labels + 1) % 3}, SCHEMA)
+        public = PublicInputs({RECORDS: turned}, cache=tmp_path / "cache")
+        made = bench.fit(PDPDiffusion(), config, records, public=public).sample(60)
+        bench.close()
+        assert share_like_their_class(made, records) > 0.8
 
     def test_without_public_images_it_says_so(self, tmp_path: Path) -> None:
         records = stripes(30)

@@ -11,7 +11,6 @@ from tests.methods.diffusion.small import SMALL
 from understudy.errors import UserError
 from understudy.methods.config import build_config
 from understudy.methods.diffusion.network import Framed, NetworkSpec, take_over
-from understudy.methods.diffusion.pdp_diffusion import PdpConfig
 from understudy.methods.diffusion.settings import DiffusionConfig
 from understudy.methods.diffusion.training import DenoiserTraining, chosen_codes
 from understudy.privacy.batch import Batch
@@ -159,13 +158,19 @@ class TestNetwork:
         assert network(images, torch.zeros(2), torch.zeros(2).long()).shape == images.shape
         assert NetworkSpec.from_json(spec.to_json()) == spec
 
-    def test_classes_begin_as_no_class_of_the_other_network(self) -> None:
+    def test_classes_keep_their_codes_and_no_class_is_taken_over(self) -> None:
         theirs, ours = training_of(classes=5), training_of(classes=2)
+        own = {name: value.clone() for name, value in ours.network.state_dict().items()}
         take_over(ours.network, theirs.network.state_dict())
         found, given = ours.network.state_dict(), theirs.network.state_dict()
+        (codes,) = (name for name in found if "label" in name)
+        assert not torch.equal(own[codes][0], own[codes][1])
         for name, value in found.items():
-            wanted = given[name]
-            assert torch.equal(value, wanted[-1:].expand(3, -1) if "label" in name else wanted)
+            if name == codes:
+                assert torch.equal(value[:2], own[name][:2]), "classes that are one to the network"
+                assert torch.equal(value[2], given[name][5])
+            else:
+                assert torch.equal(value, given[name])
 
 
 class TestSettings:
@@ -189,11 +194,6 @@ class TestSettings:
     def test_levels_and_blocks_must_agree(self) -> None:
         with pytest.raises(UserError, match="one number per level"):
             replace(SMALL, blocks=(1, 1)).network((1, 8, 8), 3)
-
-    def test_public_classes_need_images_without_a_label(self) -> None:
-        with pytest.raises(UserError, match="'label_drop' must be above 0"):
-            build_config(PdpConfig, {"label_drop": 0.0})
-        build_config(PdpConfig, {"label_drop": 0.0, "conditional": False})
 
     def test_attention_is_at_the_nearest_level(self) -> None:
         """So that the defaults attend in images of any size."""

@@ -108,11 +108,13 @@ class Framed(nn.Module):
 def take_over(network: nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
     """Load the weights of a like network that knows other classes.
 
-    Every class begins as "no class" of the other network: what its classes looked like
-    tells nothing about ours.
+    What those looked like tells nothing about ours, which keep the codes that they have: were
+    all to begin as one, noisy steps would never tell them apart. "No class" is taken over.
     """
     ours = network.state_dict()
     for name, value in ours.items():
         found = weights[name]
-        ours[name] = found[-1:].expand_as(value) if name.endswith(_CLASSES) else found
+        if name.endswith(_CLASSES):
+            found = torch.cat([value[:-1], found[-1:]])
+        ours[name] = found
     network.load_state_dict(ours)

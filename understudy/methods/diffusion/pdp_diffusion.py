@@ -39,15 +39,6 @@ class PdpConfig(DiffusionConfig):
     public_rate: float = setting(1e-3, "Adam's rate in such a step", low=1e-7, high=1.0)
     conditional: bool = setting(True, "learn public images with their own labels")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.conditional and not self.label_drop:
-            raise UserError(
-                "setting 'label_drop' must be above 0, as 0.1, or 'conditional' false: every "
-                "private class begins as public images without a label, which are else never "
-                "learned."
-            )
-
     @property
     def course(self) -> PublicCourse:
         return PublicCourse(
@@ -60,7 +51,7 @@ class PDPDiffusion:
 
     Public images are the owner's declaration: what is learnt from them costs nothing, and
     the claim names them. Private records enter as in `DPDM`. Public classes are forgotten
-    before private records are met: every private class begins as no class.
+    before private records are met: every private class begins with a random code of its own.
     """
 
     info: ClassVar[MethodInfo] = MethodInfo(

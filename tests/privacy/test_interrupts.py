@@ -32,6 +32,7 @@ from understudy.privacy.ledger import read_ledger, spent_uses
 from understudy.privacy.mechanisms import DPSGD, NoisySum
 from understudy.privacy.speed import Speed
 from understudy.privacy.state import State
+from understudy.progress import Silent
 
 SUM = NoisySum("sum", clip=1.0, sigma=2.0)
 SGD = DPSGD("sgd", steps=20, rate=0.5, clip=1.0, sigma=1.0)
@@ -142,6 +143,9 @@ def test_a_second_ctrl_c_in_a_step_commits_the_steps_before_it(tmp_path: Path) -
     private._door.abandon()
     assert spent(tmp_path) == {"sgd": 3}
     assert kinds(tmp_path) == ["plan", "reserve", "commit"]
+    state = private._door.restore()
+    assert state is not None, "three steps are paid for and lost"
+    assert torch.equal(state.tensors["1.weight"], model.state_dict()["1.weight"])
     with pytest.raises(PrivacyError):
         session.step([model], classify)
 
@@ -192,9 +196,14 @@ def test_an_exception_in_the_method_charges_the_steps_shown(tmp_path: Path) -> N
     train_steps(private, model, 2, speed=FAST)
     session = private.dp_sgd(private._door.plan, FAST)
     session.step([model], classify)  # shown, and the method fails before its checkpoint
+    heard = private._door.progress = Heard()
     private._door.abandon()
     assert spent(tmp_path) == {"sgd": 3}
     assert kinds(tmp_path) == ["plan", "reserve", "commit"]
+    assert heard.lines == [
+        "the last 3 private steps are charged, and what they taught is lost: a resumed run goes "
+        "on from before them."
+    ]
     assert private._door.restore() is None
     private._door.abandon()
     assert kinds(tmp_path) == ["plan", "reserve", "commit"]
@@ -221,6 +230,14 @@ def test_an_exception_in_a_loss_charges_the_steps_before_it(tmp_path: Path) -> N
     assert all(torch.equal(before[k], v) for k, v in model.state_dict().items())
     with pytest.raises(PrivacyError, match="start the run again"):
         private._door.settle()
+
+
+class Heard(Silent):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
 
 
 class FullDisk:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from tests import drawing
 from understudy.data.load import Dataset
@@ -47,6 +49,21 @@ def test_what_an_owner_declares_is_called_a_declaration(photos: str) -> None:
     (named,) = facts["public_inputs"]
     assert named["provenance"].startswith("declared public by the owner: ")
     assert photos not in named["provenance"]
+
+
+def test_images_of_many_sizes_are_taken_at_one_that_is_asked_for(
+    photos: str, tmp_path: Path
+) -> None:
+    """As the error says that there is without it."""
+    Image.new("L", (20, 23)).save(tmp_path / "photos" / "cross" / "larger.png")
+    Image.new("RGB", (8, 8)).save(tmp_path / "photos" / "cross" / "colour.png")
+    with pytest.raises(UserError, match="--channels"):
+        prepared("digits", photos)
+    config = RunConfig("digits", "pdp-diffusion", 1.0, public=photos, changes=("batch=8",))
+    config = replace(config, size=16, channels=1)
+    found = prepare(config, None, Silent(), split_key=KEY).public
+    assert found is not None
+    assert public.public_part(found).shape == (1, 16, 16)
 
 
 def test_a_method_that_needs_none_names_none(photos: str) -> None:

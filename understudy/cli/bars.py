@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 
+_REMEMBERED = 600.0
+"""Seconds of progress that the time left is estimated by: a block of private steps takes up to
+thirty, and rich's own thirty would forget the last before the next is there."""
+
+
 class Bars:
     """Draws bars with rates on standard error while work goes on, and removes them after."""
 
@@ -58,6 +63,7 @@ class Bars:
                 TimeRemainingColumn(),
                 TextColumn("{task.fields[note]}"),
                 console=Console(stderr=True),
+                speed_estimate_period=_REMEMBERED,
                 transient=True,
             )
             self._live.start()

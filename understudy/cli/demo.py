@@ -15,7 +15,7 @@ from understudy.cli.guard import guarded
 def command(
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder to make.")] = Path("demo"),
 ) -> None:
-    """Both methods on the built-in digits at epsilon 10: release, verify, evaluate, report."""
+    """Two methods on the built-in digits at epsilon 10: release, verify, evaluate, report."""
     from understudy.run.advice import demo_table
     from understudy.run.demo import demo
 

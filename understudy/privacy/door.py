@@ -238,23 +238,39 @@ class Door:
         self._interrupt.raise_if_pending()
 
     def abandon(self) -> None:
-        """After an exception: charge the steps that were shown, keep no new state.
+        """After an exception: charge the steps that were shown. The state behind them is kept if
+        nothing was shown since its checkpoint; else it may be half way, and is lost.
 
         A disk that refuses leaves the block open: it counts as spent until the next
-        process settles it. A GPU that failed cannot tell the owner's figures either; the
+        process settles it. A GPU that failed cannot tell state or owner's figures either; the
         first exception is the one to be seen.
         """
         try:
             if self._journal.ledger.open_block is None or self._journal.left_to_recovery:
                 return
-            if self._done_in_block:
-                with suppress(OSError, RuntimeError):
-                    self._commit(self._done_in_block, None, None)
-            else:
+            if not self._done_in_block:
                 with suppress(OSError):
                     self._void()
+            elif not (self._marked and self._kept_as_it_stands()):
+                self._charge_without_state()
         finally:
             self._interrupt.end()
+
+    def _kept_as_it_stands(self) -> bool:
+        try:
+            self._commit(self._done_in_block, None, self._snapshot())
+        except Exception:  # noqa: BLE001 - whatever a method's snapshot raises
+            return self._journal.left_to_recovery
+        return True
+
+    def _charge_without_state(self) -> None:
+        lost = self._done_in_block
+        with suppress(OSError, RuntimeError):
+            self._commit(lost, None, None)
+            self.progress.say(
+                f"the last {lost} private steps are charged, and what they taught is lost: a "
+                "resumed run goes on from before them."
+            )
 
     def _begin(self, mechanism: Mechanism, uses: int) -> None:
         self._refuse_if_shut()

@@ -23,7 +23,7 @@ def load_public(config: RunConfig, method: Method, progress: Progress) -> Datase
         return None
     if lead_to_the_same(config.public, config.source):
         raise UserError(f"--public {config.public} is the private data; give other data.")
-    dataset = load(config.public, progress=progress)
+    dataset = load(config.public, size=config.size, channels=config.channels, progress=progress)
     given = dict.fromkeys(method.info.public_inputs, public_part(dataset))
     if isinstance(method, ChecksPublic):
         method.check_public(given)

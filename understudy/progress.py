@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, runtime_checkable
 
@@ -75,3 +76,45 @@ class Once:
         if line not in self._said:
             self._said.add(line)
             self._shown.say(line)
+
+
+class ProgressLines:
+    """Progress as plain lines, at most one in some seconds, for logs."""
+
+    def __init__(self, write: Callable[[str], None], every: float) -> None:
+        self._write, self._every = write, every
+
+    @contextmanager
+    def task(self, description: str, total: int | None = None) -> Iterator[Task]:
+        began = time.monotonic()
+        yield _Line(self._write, self._every, description, total)
+        took = time.monotonic() - began
+        if total is None and took >= self._every:
+            self._write(f"{description}: {took:.0f} s")
+
+    def say(self, line: str) -> None:
+        self._write(line)
+
+
+class _Line:
+    def __init__(
+        self, write: Callable[[str], None], every: float, description: str, total: int | None
+    ) -> None:
+        self._write, self._every = write, every
+        self._description, self._total = description, total
+        self._done = self._done_then = 0
+        self._note = ""
+        self._said = time.monotonic()
+
+    def advance(self, steps: int = 1) -> None:
+        self._done += steps
+        now = time.monotonic()
+        if now - self._said >= self._every:
+            rate = (self._done - self._done_then) / (now - self._said)
+            self._said, self._done_then = now, self._done
+            whole = "" if self._total is None else f"/{self._total}"
+            noted = f", {self._note}" if self._note else ""
+            self._write(f"{self._description} {self._done}{whole} ({rate:.1f}/s{noted})")
+
+    def note(self, text: str) -> None:
+        self._note = text

@@ -325,22 +325,3 @@ def test_only_the_cells_that_are_named_are_worked_on(
     assert "-epsilon-2-" in done[0]
     assert away.main([job, "--cells", "epsilon"]) == 2
     assert "named like --cells epsilon" in capsys.readouterr().err
-
-
-def test_lines_tell_the_rate_of_late_and_how_long_the_rest_took(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    clock = [0.0]
-    monkeypatch.setattr(away.time, "monotonic", lambda: clock[0])
-    with away.Lines("cell").task("training", 90) as bar:
-        with away.Lines("cell").task("compiling"):
-            clock[0] = 100.0
-        bar.advance(10)
-        clock[0] = 110.0
-        bar.advance(50)
-    told = capsys.readouterr().out.splitlines()
-    assert told == [
-        "cell: compiling: 100 s",
-        "cell: training 10/90 (0.1/s)",
-        "cell: training 60/90 (5.0/s)",
-    ]

@@ -1,4 +1,4 @@
-"""Bars on a terminal, silence elsewhere, and warnings in both."""
+"""Bars on a terminal, lines in a log, and warnings in both."""
 
 from __future__ import annotations
 
@@ -10,19 +10,41 @@ import pytest
 
 from tests import drawing
 from tests.workplace import SMALL_GAN, Workplace
+from understudy import progress
 from understudy.cli.bars import Bars, Plain, bars
 
 
 def test_no_bars_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = bars()
-    assert isinstance(shown, Plain)
-    with shown.task("training", 10) as task:
-        task.advance(3)
-        task.note("hello")
-    shown.say("warning: delta is large.")
+    for shown in (bars(), bars(as_json=True)):
+        assert not isinstance(shown, Bars)
+        with shown.task("training", 10) as task:
+            task.advance(3)
+            task.note("hello")
+        shown.say("warning: delta is large.")
+        said = capsys.readouterr()
+        assert said.err == "warning: delta is large.\n"
+        assert said.out == ""
+
+
+def test_a_log_gets_a_line_every_half_minute(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    with bars().task("training", 10) as task, bars(as_json=True).task("training", 10) as silent:
+        for second in (29.0, 31.0):
+            clock[0] = second
+            task.advance()
+            silent.advance()
     said = capsys.readouterr()
-    assert said.err == "warning: delta is large.\n"
-    assert said.out == ""
+    assert (said.err, said.out) == ("training 2/10 (0.1/s)\n", "")
+
+
+def test_the_time_left_outlives_a_long_block() -> None:
+    """Blocks take up to thirty seconds; an estimate that forgets sooner is never there."""
+    live = Bars()._start()
+    assert live.speed_estimate_period > 4 * 30
+    live.stop()
 
 
 class Terminal(io.StringIO):

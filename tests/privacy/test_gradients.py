@@ -564,13 +564,15 @@ def test_a_backend_is_held_against_each_record_alone(
         engine.prepare(classify, {})
 
 
-class ScaledTogether(nn.Module):
-    """Mixes rows where it computes in low precision, and only there."""
-
+class TwoLayers(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         torch.manual_seed(0)
         self.first, self.last = nn.Linear(16, 8), nn.Linear(8, 3)
+
+
+class ScaledTogether(TwoLayers):
+    """Mixes rows where it computes in low precision, and only there."""
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         seen = self.first(images.flatten(1))
@@ -652,12 +654,7 @@ class _Full(torch.autograd.Function):
         return slopes[0]
 
 
-class HalfWay(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.first, self.last = nn.Linear(16, 8), nn.Linear(8, 3)
-
+class HalfWay(TwoLayers):
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         return self.last(called(_Full.apply, torch.tanh(self.first(images.flatten(1)))))
 

@@ -20,7 +20,6 @@ import signal
 import sys
 import tarfile
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -40,7 +39,7 @@ from understudy.methods.config import build_config
 from understudy.methods.contract import Method, PublicInputs
 from understudy.privacy.noise import NoiseSource
 from understudy.privacy.team import Team
-from understudy.progress import Progress, Task
+from understudy.progress import Progress, ProgressLines
 from understudy.run.context import choose_device
 from understudy.run.fitting import Fitting, follow_plan, sample, sampling_device
 from understudy.run.folder import RunFolder, create_run_folder
@@ -247,40 +246,11 @@ def write_result(job: Path, target: Path) -> None:
     print(f"wrote {target}{tail}", flush=True)
 
 
-class Lines:
-    """Progress as plain lines, at most one in some seconds."""
+class Lines(ProgressLines):
+    """What is done on one cell, each line under its title."""
 
     def __init__(self, title: str) -> None:
-        self._title = title
-
-    @contextmanager
-    def task(self, description: str, total: int | None = None) -> Iterator[Task]:
-        began = time.monotonic()
-        yield _Line(self, description, total)
-        if total is None:
-            self.say(f"{description}: {time.monotonic() - began:.0f} s")
-
-    def say(self, line: str) -> None:
-        print(f"{self._title}: {line}", flush=True)
-
-
-class _Line:
-    def __init__(self, lines: Lines, description: str, total: int | None) -> None:
-        self._lines, self._description, self._total = lines, description, total
-        self._done = self._done_then = 0
-        self._said = time.monotonic()
-
-    def advance(self, steps: int = 1) -> None:
-        self._done += steps
-        now = time.monotonic()
-        if now - self._said >= _SAY_EVERY:
-            whole = "" if self._total is None else f"/{self._total}"
-            rate = (self._done - self._done_then) / (now - self._said)
-            self._said, self._done_then = now, self._done
-            self._lines.say(f"{self._description} {self._done}{whole} ({rate:.1f}/s)")
-
-    def note(self, text: str) -> None:
-        del text
+        super().__init__(lambda line: print(f"{title}: {line}", flush=True), _SAY_EVERY)
 
 
 @contextmanager

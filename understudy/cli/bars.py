@@ -1,4 +1,4 @@
-"""Progress bars on a terminal; plain silence elsewhere."""
+"""Progress bars on a terminal, lines in a log."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from understudy.progress import Progress, Silent, Task
+from understudy.progress import Progress, ProgressLines, Silent, Task
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _REMEMBERED = 600.0
 """Seconds of progress that the time left is estimated by: a block of private steps takes up to
 thirty, and rich's own thirty would forget the last before the next is there."""
+
+_LINE_EVERY = 30.0
 
 
 class Bars:
@@ -91,11 +93,16 @@ class _Bar:
 
 
 class Plain(Silent):
-    """No bars (not a terminal, or --json), but warnings still reach standard error."""
+    """No bars (--json), but warnings still reach standard error."""
 
     def say(self, line: str) -> None:
         print(line, file=sys.stderr)
 
 
 def bars(as_json: bool = False) -> Progress:
-    return Bars() if sys.stderr.isatty() and not as_json else Plain()
+    """Bars on a terminal; in a log, lines now and then; for programs, nothing but warnings."""
+    if as_json:
+        return Plain()
+    if sys.stderr.isatty():
+        return Bars()
+    return ProgressLines(lambda line: print(line, file=sys.stderr, flush=True), _LINE_EVERY)

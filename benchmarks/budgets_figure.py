@@ -22,7 +22,7 @@ CLASSIFIERS = {"cnn": "standard", "wrn-40-4": "diffusion-quality"}
 """Whose accuracy is drawn, and under which protocol."""
 
 DATASETS = ("digits", "mnist", "fashion-mnist")
-METHODS = ("dp-merf", "dp-gan", "dpdm", "dp-feta")
+METHODS = ("dp-merf", "dp-gan", "dpdm", "dp-feta", "pdp-diffusion")
 EPSILON = Axis("epsilon, logarithmic", (0.2, 0.5, 1.0, 2.0, 5.0, 10.0))
 
 

@@ -30,18 +30,22 @@ text { stroke: var(--surface); stroke-width: 4px; stroke-linejoin: round; paint-
 
 _CURVES = """
 svg { --first: #1d5c68; --second: #b4561f; --third: #6a4fa3; --fourth: #3f6b1f; }
+svg { --fifth: #8c2f5e; }
 @media (prefers-color-scheme: dark) {
   svg { --first: #86c8d2; --second: #f0a46f; --third: #bda7ef; --fourth: #a9d181; }
+  svg { --fifth: #e79cc0; }
 }
 path { fill: none; stroke-width: 2; }
 .first { stroke: var(--first); }
 .second { stroke: var(--second); }
 .third { stroke: var(--third); }
 .fourth { stroke: var(--fourth); }
+.fifth { stroke: var(--fifth); }
 circle { fill: var(--surface); stroke-width: 2; }
 path.second { stroke-dasharray: 7 3; }
 path.third { stroke-dasharray: 2 3; }
 path.fourth { stroke-dasharray: 10 3 2 3; }
+path.fifth { stroke-dasharray: 4 4; }
 .raw { stroke: var(--ink); stroke-width: 1; }
 """
 """Each curve has a colour and a dash of its own, for those who see no colours."""
@@ -50,7 +54,7 @@ _CELLS = """
 .cell { fill: var(--accent); stroke: var(--rule); stroke-width: .5; }
 """
 
-_TONES = ("first", "second", "third", "fourth")
+_TONES = ("first", "second", "third", "fourth", "fifth")
 _WIDTH, _GAP, _LEFT, _TOP, _BOTTOM = 216.0, 46.0, 40.0, 74.0, 250.0
 _CELL = 24.0
 _LETTER = 7.2

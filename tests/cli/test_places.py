@@ -31,11 +31,6 @@ def a_dangling_link(place: Workplace) -> None:
 
 def a_run_folder(place: Workplace) -> None:
     (place / "runs/out").mkdir(parents=True)
-    (place / "runs/out/config.yaml").touch()
-
-
-def a_strange_folder(place: Workplace) -> None:
-    (place / "runs/out").mkdir(parents=True)
 
 
 PLACES: dict[str, tuple[Callable[[Workplace], None], tuple[str, ...], tuple[str, ...]]] = {
@@ -43,7 +38,6 @@ PLACES: dict[str, tuple[Callable[[Workplace], None], tuple[str, ...], tuple[str,
     "the output folder is a link": (a_dangling_link, ("-o", "out"), ("out", "-o")),
     "the output folder is here": (nothing, ("-o", "."), ("-o",)),
     "the run folder exists": (a_run_folder, ("-o", "out"), ("runs/out", "--resume", "--name")),
-    "the run folder is none": (a_strange_folder, ("-o", "out"), ("not a run folder", "--name")),
     "the output is below a file": (a_file, ("-o", "file/out"), ("-o", "file/out")),
     "the runs are below a file": (a_file, ("-o", "out", "--runs", "file"), ("--runs", "file")),
     "the run would lie in the release": (nothing, ("-o", "out", "--runs", "out"), ("--runs",)),
@@ -114,8 +108,7 @@ def test_resume_where_nothing_began_begins(workplace: Workplace) -> None:
 def test_resume_does_not_take_another_folder_for_a_run(workplace: Workplace) -> None:
     drawing.class_folder(workplace / "photos")
     (workplace / "runs/out").mkdir(parents=True)
-    for words in ((), ("--resume",)):
-        workplace.run(*RUN, "-o", "out", *words).refused("runs/out", "not a run folder", "--name")
+    workplace.run(*RUN, "-o", "out", "--resume").refused("runs/out", "not a run folder")
     (workplace / "other").mkdir()
     workplace.run(*RUN, "-o", "other", "--resume").refused("other", "-o")
 

@@ -12,7 +12,7 @@ from understudy.release.card import check_title
 from understudy.release.leaks import machine_paths, private_columns
 from understudy.release.signing import check_signing_key
 from understudy.release.tables import IMAGE
-from understudy.run.config import FILE, RunConfig
+from understudy.run.config import RunConfig
 from understudy.run.context import choose_device
 
 
@@ -25,8 +25,6 @@ def check_places(config: RunConfig, out: Path, run: Path, *, resume: bool) -> No
     going_on = resume and run.exists()
     if (out.exists() or out.is_symlink()) and not going_on:
         raise UserError(f"the output folder {out} exists already; choose another with -o.")
-    if run.exists() and not (run / FILE).exists():
-        raise UserError(f"{run} is not a run folder: it has no {FILE}; choose another with --name.")
     if run.exists() and not resume:
         raise UserError(
             f"the run folder {run} exists already; add --resume to go on with it, "

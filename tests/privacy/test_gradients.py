@@ -439,7 +439,7 @@ def test_a_loss_is_checked_once_and_another_one_again(monkeypatch: pytest.Monkey
 def test_a_loss_whose_option_was_changed_is_checked_again() -> None:
     engine = engine_of(CASES["mlp"], "expanded", records(6))
 
-    def made(stage: int | str | Stage, weight: float = 1.0) -> Loss:
+    def made(stage: int | str | Stage | np.int64, weight: float = 1.0) -> Loss:
         def loss(models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> torch.Tensor:
             values = classify(models, batch)
             mixed = stage in (1, "mixed", Stage.MIXED)
@@ -447,10 +447,10 @@ def test_a_loss_whose_option_was_changed_is_checked_again() -> None:
 
         return loss
 
-    for stage in (0, "own", Stage.OWN):
+    for stage in (0, "own", Stage.OWN, np.int64(0)):
         engine.prepare(made(stage), {})
     engine.prepare(made(1, weight=0.0), {})
-    for stage in (1, "mixed", Stage.MIXED):
+    for stage in (1, "mixed", Stage.MIXED, np.int64(1)):
         with pytest.raises(PrivacyError, match="mixes"):
             engine.clipped_sum(made(stage), {}, np.arange(6))
 

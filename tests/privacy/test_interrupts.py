@@ -209,6 +209,41 @@ def test_an_exception_in_the_method_charges_the_steps_shown(tmp_path: Path) -> N
     assert kinds(tmp_path) == ["plan", "reserve", "commit"]
 
 
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, SystemExit, MemoryError])
+def test_whatever_a_snapshot_raises_the_steps_shown_are_charged(
+    tmp_path: Path, failure: type[BaseException]
+) -> None:
+    private, model = handle(tmp_path, records(8), SGD), mlp()
+    train_steps(private, model, 3, speed=FAST)
+
+    def failing() -> State:
+        raise failure
+
+    private._door.checkpoint(failing)
+    if issubclass(failure, Exception):
+        private._door.abandon()
+    else:
+        with pytest.raises(failure):
+            private._door.abandon()
+    assert kinds(tmp_path) == ["plan", "reserve", "commit"], "shown, and free in the next process"
+    assert spent(tmp_path) == {"sgd": 3}
+
+
+def test_a_third_ctrl_c_does_not_come_between_state_and_charge(tmp_path: Path) -> None:
+    private, model = handle(tmp_path, records(8), SGD), mlp()
+    train_steps(private, model, 3, speed=FAST)
+    ctrl_c()
+
+    def pressing() -> State:
+        ctrl_c()
+        return snapshot_of(model)()
+
+    private._door._snapshot = pressing
+    private._door.abandon()
+    assert kinds(tmp_path) == ["plan", "reserve", "commit"]
+    assert private._door.restore() is not None
+
+
 def test_an_exception_in_a_loss_charges_the_steps_before_it(tmp_path: Path) -> None:
     private, model = handle(tmp_path, records(8), SGD), mlp()
     train_steps(private, model, 2, speed=FAST)

@@ -251,15 +251,25 @@ class Door:
             if not self._done_in_block:
                 with suppress(OSError):
                     self._void()
-            elif not (self._marked and self._kept_as_it_stands()):
-                self._charge_without_state()
+            else:
+                self._charge()
         finally:
             self._interrupt.end()
 
+    def _charge(self) -> None:
+        """The steps that were shown, with their state or without it, whatever comes between."""
+        kept = False
+        try:
+            kept = self._marked and self._kept_as_it_stands()
+        finally:
+            if not kept:
+                self._charge_without_state()
+
     def _kept_as_it_stands(self) -> bool:
         try:
-            self._commit(self._done_in_block, None, self._snapshot())
-        except Exception:  # noqa: BLE001 - whatever a method's snapshot raises
+            with self._interrupt.uninterrupted():
+                self._commit(self._done_in_block, None, self._snapshot())
+        except Exception:  # noqa: BLE001 - whatever a method's snapshot raises, steps are charged
             return self._journal.left_to_recovery
         return True
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
+from numbers import Integral
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -243,7 +244,9 @@ class GradientEngine:
         trial = self._dress(random_batch(self._records, TRIAL_ROWS, self.device), draws)
         with exact_arithmetic():
             found = backend.per_record(loss, trial, self._mechanism.multiplicity)[1]
-            _require(backend, self._compare(found, range(TRIAL_ROWS), trial, loss), _EXACTLY)
+            _require(
+                backend, self._compare(found, range(TRIAL_ROWS), trial, loss), _EXACT_TOLERANCE
+            )
         if self._speed.precision != "float32":
             self._check_in_use(backend, trial, range(TRIAL_ROWS), loss)
 
@@ -263,7 +266,7 @@ class GradientEngine:
         found = self._compute(backend, loss, trial)[1]
         with self._in_use():
             agreement = self._compare(found, records, trial, loss)
-        _require(backend, agreement, _IN_USE[self._speed.precision])
+        _require(backend, agreement, _TOLERANCE_IN_USE[self._speed.precision])
         return found
 
     def _compare(
@@ -284,11 +287,11 @@ def _require(backend: GradientBackend, agreement: Agreement, tolerance: float) -
         raise PrivacyError(f"{backend.name} computes other gradients than each record's own.")
 
 
-_EXACTLY = 1e-3
+_EXACT_TOLERANCE = 1e-3
 """Rounding of another algorithm (1.6e-5 in 41 layers on a GPU); a gradient that is given to
 another record, or lost, is off by far more."""
 
-_IN_USE = MappingProxyType({"float32": 1e-3, "bfloat16": 5e-2})
+_TOLERANCE_IN_USE = MappingProxyType({"float32": 1e-3, "bfloat16": 5e-2})
 """Kernels round in another order, and each product of bfloat16 numbers by 4e-3."""
 
 _LOSSES_REMEMBERED = 64
@@ -381,7 +384,7 @@ class _Checked:
         return tuple(_identity(h) for h in held), held
 
 
-_OPTIONS = (str, int, float, Enum)
+_OPTIONS = (str, Integral, float, Enum)
 
 
 def _identity(held: object) -> object:

@@ -23,6 +23,8 @@ def load_public(config: RunConfig, method: Method, progress: Progress) -> Datase
         return None
     if lead_to_the_same(config.public, config.source):
         raise UserError(f"--public {config.public} is the private data; give other data.")
+    if config.size is not None or config.channels is not None:
+        progress.say("public images are made to fit --size and --channels too.")
     dataset = load(config.public, size=config.size, channels=config.channels, progress=progress)
     given = dict.fromkeys(method.info.public_inputs, public_part(dataset))
     if isinstance(method, ChecksPublic):

@@ -69,6 +69,15 @@ def test_a_replay_of_old_inputs_is_seen(monkeypatch: pytest.MonkeyPatch) -> None
     assert found["worst_relative_error"] > script.PROMISED["recording"]
 
 
+def test_nothing_is_timed_beside_other_work() -> None:
+    asked = argparse.Namespace(network="tiny", public_rows=4, timed=0)
+    assert script.check_recording(torch.device("cpu"), asked)["milliseconds"] == {}
+    timed = script.check_recording(
+        torch.device("cpu"), argparse.Namespace(**vars(asked) | {"timed": 1})
+    )
+    assert set(timed["milliseconds"]) == {"computed", "replayed"}
+
+
 @pytest.mark.parametrize("kind", ["places", "company"])
 def test_rounding_that_a_neighbour_changes_is_seen(
     kind: str, monkeypatch: pytest.MonkeyPatch

@@ -7,7 +7,7 @@ Everything below the heading is replaced; a measurement that is not there is nam
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ def section(folder: Path) -> str:
     makers = {
         "engine": engine,
         "engine_cpu": engine_cpu,
+        "gpu-checks": gpu_checks,
         "drawing": drawing,
         "dpdm-digits": digits,
         "samplers": samplers,
@@ -44,17 +45,34 @@ def cells(folder: Path) -> list[str]:
     """Runs by the protocol of the suite `diffusion`: what it promises, and what it took."""
     stored = (file.parsed() for file in read_store(folder).of_kind("run", trusted_only=True))
     runs = [run for run in stored if run["metrics"]["protocol"]["name"] == PROTOCOL]
-    if not runs:
-        return []
-    return [
-        "**Cells of the suite** `diffusion`: accuracy on real test images of WRN-40-4, named "
-        "beforehand, that learned from 60,000 drawn ones (in brackets 95% intervals over test "
-        "images), and the mean over three classifiers; one seed, on one H200. The time is that of "
-        "the fit, compiling included, and of drawing.",
-        table(
-            ["cell", "WRN-40-4", "mean of three", "fit and images"], [_cell(run) for run in runs]
-        ),
-    ]
+    whole, changed = ([r for r in runs if bool(r["config"]["changes"]) is c] for c in (False, True))
+    said: list[str] = []
+    if whole:
+        said += [
+            "**Cells of the suite** `diffusion`: accuracy on real test images of WRN-40-4, named "
+            "beforehand, that learned from 60,000 drawn ones (in brackets 95% intervals over test "
+            "images), and the mean over three classifiers; one seed, on one H200. The time is that "
+            "of the fit, compiling included, and of drawing.",
+            _cells("cell", whole),
+        ]
+    if changed:
+        said += [
+            "**The same with other settings** (`benchmarks/minutes.yaml`), and so in other times:",
+            _cells("cell, and what differs from its preset", changed),
+        ]
+    return said
+
+
+def _cells(name: str, runs: Sequence[Mapping[str, Any]]) -> str:
+    return table(
+        [name, "WRN-40-4", "mean of three", "fit and images"],
+        [_cell(run) for run in sorted(runs, key=_place)],
+    )
+
+
+def _place(run: Mapping[str, Any]) -> tuple[str, str, float, int]:
+    config = run["config"]
+    return config["dataset"], config["method"], config["epsilon"], config["settings"]["steps"]
 
 
 def _cell(run: Mapping[str, Any]) -> list[str]:
@@ -104,6 +122,36 @@ def engine_cpu(result: Mapping[str, Any]) -> list[str]:
     return [
         "**A private step on one core** (`benchmarks/engine_cpu.py`), batch 64, times the plain "
         f"step of the same network: {ratios} (promised: {result['promised']})."
+    ]
+
+
+def gpu_checks(result: Mapping[str, Any]) -> list[str]:
+    """What a GPU computes beside what the tests promise of a CPU."""
+    promised, engine = result["promised"], result["engine"].values()
+    found = {
+        **{kind: row["worst_relative_error"] for kind, row in result["engine"].items()},
+        "float32 unrounded": result["engine"]["float32"]["worst_error_unrounded"],
+        "recording": result["recording"]["worst_relative_error"],
+        "clip_excess": max(row["clip_excess"] for row in engine),
+        "others_moved": max(max(row["others_moved"].values()) for row in engine),
+    }
+    words = {
+        "bfloat16": "compiled gradients in bfloat16, from a loop over records",
+        "float32": "the same in float32",
+        "float32 unrounded": "the same where no product is rounded",
+        "recording": "replayed gradients of public steps, from computed ones",
+        "clip_excess": "what one record adds beyond its clip, in clips",
+        "others_moved": "what it moves the sum of the others by, in clips",
+    }
+    equal = "equal" if result["stream"]["equal"] else "do not equal"
+    return [
+        f"**What a GPU computes** (`benchmarks/gpu_checks.py`; {result['device']}): random words "
+        f"and values {equal} those of a CPU, bit for bit; the rest beside what is promised "
+        f"({'kept' if result['kept'] else 'not kept'}).",
+        table(
+            ["off by, at most", "found", "promised"],
+            [[said, f"{found[k]:.1e}", f"{promised[k]:.0e}"] for k, said in words.items()],
+        ),
     ]
 
 

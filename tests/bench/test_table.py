@@ -172,6 +172,28 @@ def test_configurations_of_one_method_are_told_apart(tmp_path: Path) -> None:
     assert "dp-merf steps=20  90.0" in shown
 
 
+def test_a_preset_and_what_departs_from_it_are_told_apart(tmp_path: Path) -> None:
+    """By the departures, not by all in which presets of two budgets differ; and in full, where
+    names that are cut short would be the same."""
+    long = ["first_setting_of_many=1", "second_setting_of_many=2"]
+    kinds: list[tuple[float, int, float, list[str]]] = [
+        (1.0, 10, 0.7, []),
+        (10.0, 20, 0.8, []),
+        (10.0, 30, 0.9, ["steps=30"]),
+        (10.0, 40, 0.6, [*long, "steps=40"]),
+        (10.0, 50, 0.5, [*long, "steps=50"]),
+    ]
+    runs = [
+        run_evidence(rows=[accuracy(v)], epsilon=epsilon, settings={"steps": n}, departures=changes)
+        for epsilon, n, v, changes in kinds
+    ]
+    write_all_evidence(tmp_path, runs)
+    names = {line.split("  ")[0] for line in text_table(table_of(tmp_path)).splitlines()}
+    assert {"dp-merf", "dp-merf steps=30"} <= names
+    assert {f"dp-merf {', '.join(long)}, steps={n}" for n in (40, 50)} <= names
+    assert not any("steps=10" in name or "steps=20" in name for name in names)
+
+
 def test_untrusted_evidence_is_marked_and_never_averaged_in(tmp_path: Path) -> None:
     runs = [run_evidence(seed=s, rows=[accuracy(0.8)]) for s in range(3)]
     path, *_ = write_all_evidence(tmp_path, runs)

@@ -43,6 +43,17 @@ def test_a_promise_that_was_not_kept_is_said(page: ModuleType) -> None:
         assert words in told
 
 
+def test_what_a_gpu_computes_stands_beside_what_is_promised(page: ModuleType) -> None:
+    found = page.measured(page.EVIDENCE / "gpu-checks.json")
+    said, shown = page.gpu_checks(found)
+    assert "values equal those of a CPU" in said
+    assert "(kept)" in said
+    assert len(shown.splitlines()) == 2 + len(found["promised"])
+    broken = found | {"kept": False, "stream": {"equal": False}}
+    assert "values do not equal those of a CPU" in page.gpu_checks(broken)[0]
+    assert "(not kept)" in page.gpu_checks(broken)[0]
+
+
 def test_a_cell_says_what_it_took_and_what_it_changed(page: ModuleType) -> None:
     rows = [
         {"variant": "wrn-40-4", "value": 0.811, "low": 0.804, "high": 0.819},

@@ -7,7 +7,7 @@ protocols never share a column. One block holds one metric on one dataset.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
@@ -15,7 +15,7 @@ from understudy.bench.columns import Column, Line, Wanted, check_wanted
 from understudy.bench.figures import FailedRun, MetricFacts, OurFigure, our_figures
 from understudy.bench.store import Store
 
-_NOT_A_SETTING = ("seed", "epsilon", "protocol", "limit", "device")
+_NOT_A_SETTING = ("seed", "epsilon", "protocol", "limit", "device", "changes", "preset")
 
 
 @dataclass(frozen=True)
@@ -205,17 +205,17 @@ def _best_marked(
 
 
 def _our_lines(store: Store, figures: Sequence[OurFigure]) -> list[Line]:
-    """One line for each configuration; where a method has several, what tells them apart."""
-    rivals: dict[tuple[str, Column], set[str]] = defaultdict(set)
+    """One line for each configuration; where a method has several in one column, what tells them
+    apart."""
+    columns: dict[tuple[str, Column], set[str]] = defaultdict(set)
     for figure in figures:
-        rivals[figure.group.method, figure.column].add(figure.group.configuration)
-    contested = {(m, column.dataset) for (m, column), found in rivals.items() if len(found) > 1}
-    examples = {
-        figure.group.configuration: figure.example
-        for figure in figures
-        if (figure.group.method, figure.group.dataset) in contested
-    }
-    details = _details(store, examples)
+        columns[figure.group.method, figure.column].add(figure.group.configuration)
+    rivals: dict[str, set[str]] = defaultdict(set)
+    for found in columns.values():
+        for configuration in found if len(found) > 1 else ():
+            rivals[configuration] |= found
+    examples = {f.group.configuration: f.example for f in figures}
+    details = _details(store, rivals, examples)
     return [
         Line(
             method=figure.group.method,
@@ -227,22 +227,32 @@ def _our_lines(store: Store, figures: Sequence[OurFigure]) -> list[Line]:
     ]
 
 
-def _details(store: Store, examples: Mapping[str, str]) -> dict[str, str]:
-    """For each configuration, the settings in which those of its method and dataset differ."""
-    names = set(examples.values())
-    configs = {f.name: _flat(f.parsed()["config"]) for f in store.files if f.name in names}
-    alike: dict[tuple[object, object], list[str]] = defaultdict(list)
-    for configuration, name in examples.items():
-        alike[configs[name]["method"], configs[name]["dataset"]].append(configuration)
+def _details(
+    store: Store, rivals: Mapping[str, Collection[str]], examples: Mapping[str, str]
+) -> dict[str, str]:
+    """For each configuration that has rivals: how it departs from its preset, or, where others
+    depart in the same way, the settings in which they differ."""
+    names = {examples[configuration] for configuration in rivals}
+    configs = {f.name: f.parsed()["config"] for f in store.files if f.name in names}
     found: dict[str, str] = {}
-    for group in alike.values():
-        settings = [configs[examples[configuration]] for configuration in group]
-        keys = sorted({key for one in settings for key in one})
-        differing = [k for k in keys if len({repr(one.get(k)) for one in settings}) > 1]
-        for configuration, one in zip(group, settings, strict=True):
-            shown = [f"{k}={one.get(k)}" for k in differing if k not in _NOT_A_SETTING]
-            found[configuration] = ", ".join(shown)
+    for configuration, group in rivals.items():
+        own = configs[examples[configuration]]
+        all_of_them = [configs[examples[rival]] for rival in sorted(group)]
+        departures = {tuple(config.get("changes", ())) for config in all_of_them}
+        alone = len(departures) == len(all_of_them)
+        found[configuration] = ", ".join(
+            own.get("changes", ()) if alone else _apart(own, all_of_them)
+        )
     return found
+
+
+def _apart(own: Mapping[str, object], all_of_them: Sequence[Mapping[str, object]]) -> Iterator[str]:
+    """A configuration's own values of what differs among several."""
+    flat = [_flat(config) for config in all_of_them]
+    for key in sorted({key for one in flat for key in one}):
+        differs = len({repr(one.get(key)) for one in flat}) > 1
+        if differs and key not in _NOT_A_SETTING:
+            yield f"{key}={_flat(own).get(key)}"
 
 
 def _flat(config: Mapping[str, object]) -> dict[str, object]:

@@ -47,7 +47,7 @@ def _split(
     block: Block, found: Sequence[Row], legend: Legend, width: int
 ) -> Iterator[list[Column]]:
     """The columns in portions that fit; budgets stay together where they can."""
-    room = width - max(len(_name(row)) for row in found)
+    room = width - max(map(len, _names(found)))
     widths = {column: _column_width(found, legend, column) for column in block.columns}
     portion: list[Column] = []
     for _, group in itertools.groupby(block.columns, key=lambda column: column.epsilon):
@@ -78,8 +78,12 @@ def _heading(column: Column, legend: Legend) -> list[str]:
     return [epsilon_words(column.epsilon), *wrapped]
 
 
-def _name(row: Row) -> str:
-    return textwrap.shorten(row.name, _NAME_WIDTH, placeholder="...")
+def _names(found: Sequence[Row]) -> list[str]:
+    """Of the rows, cut short where that leaves them different."""
+    short = [textwrap.shorten(row.name, _NAME_WIDTH, placeholder="...") for row in found]
+    return [
+        name if short.count(name) == 1 else row.name for name, row in zip(short, found, strict=True)
+    ]
 
 
 def _panel(found: Sequence[Row], legend: Legend, columns: Sequence[Column]) -> str:
@@ -89,10 +93,10 @@ def _panel(found: Sequence[Row], legend: Legend, columns: Sequence[Column]) -> s
         if columns[place].epsilon == columns[place - 1].epsilon:
             headings[place][0] = ""
     lines = [("", line) for line in itertools.zip_longest(*headings, fillvalue="")]
-    for row in found:
+    for name, row in zip(_names(found), found, strict=True):
         cells = tuple(row.cells.get(column, NO_ENTRY) for column in columns)
         if any(column in row.cells for column in columns):
-            lines.append((_name(row), cells))
+            lines.append((name, cells))
     widths = [_column_width(found, legend, column) for column in columns]
     side = max(len(name) for name, _ in lines)
     return "\n".join(_line(name, side, cells, widths) for name, cells in lines)

@@ -143,6 +143,10 @@ def gpu_checks(result: Mapping[str, Any]) -> list[str]:
         "clip_excess": "what one record adds beyond its clip, in clips",
         "others_moved": "what it moves the sum of the others by, in clips",
     }
+    replayed = [row.get("worst_error_replayed") for row in engine]
+    if any(error is not None for error in replayed):
+        found["replayed"] = max(error or 0.0 for error in replayed)
+        words["replayed"] = "replayed sums of private steps, from computed ones"
     equal = "equal" if result["stream"]["equal"] else "do not equal"
     return [
         f"**What a GPU computes** (`benchmarks/gpu_checks.py`; {result['device']}): random words "

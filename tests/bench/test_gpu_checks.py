@@ -95,7 +95,7 @@ def test_rounding_that_a_neighbour_changes_is_seen(
 
         return values, Pieces(tuple(off(piece) for piece in found.values))
 
-    asked = argparse.Namespace(network="tiny", draws=2, records=6)
+    asked = argparse.Namespace(network="tiny", draws=2, records=6, recorded=False)
     cpu = torch.device("cpu")
     assert max(script.check_engine("float32", cpu, asked)["others_moved"].values()) <= 1e-6
     monkeypatch.setattr(GradientEngine, "_compute", rounded)
@@ -108,6 +108,7 @@ def test_rounding_that_a_neighbour_changes_is_seen(
         {"engine": {"float32": {"worst_error_unrounded": 1e-4}}},
         {"engine": {"float32": {"worst_relative_error": 2e-3}}},
         {"engine": {"bfloat16": {"clip_excess": 1e-5}}},
+        {"engine": {"bfloat16": {"worst_error_replayed": 1e-2}}},
         {"engine": {"bfloat16": {"others_moved": {"places": 0.0, "company": 1e-5}}}},
         {"recording": {"recorded": True}},
         {"recording": {"worst_relative_error": 0.1}},
@@ -117,7 +118,7 @@ def test_rounding_that_a_neighbour_changes_is_seen(
 )
 def test_one_broken_promise_is_enough(broken: dict[str, dict[str, Any]]) -> None:
     row = {"worst_relative_error": 1e-4, "worst_error_unrounded": 1e-7, "clip_excess": 0.0}
-    moved = {"others_moved": {"places": 0.0, "company": 0.0}}
+    moved = {"others_moved": {"places": 0.0, "company": 0.0}, "worst_error_replayed": None}
     found: dict[str, dict[str, Any]] = {
         "stream": {"equal": True, "normal_p_value": 0.5},
         "recording": {"worst_relative_error": 0.0, "recorded": False},

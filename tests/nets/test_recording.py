@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from understudy.nets.recording import Gradients, Inputs, recorder_for
+from understudy.nets.recording import Gradients, Inputs
+from understudy.privacy.recorder import recorder_for
 
 
 def loss_of(network: nn.Module) -> Callable[[Inputs], torch.Tensor]:

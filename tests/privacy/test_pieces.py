@@ -98,3 +98,17 @@ def test_norms_do_not_depend_on_the_order_of_memory() -> None:
     for sums in (PieceSums(), Unfused()):
         found = sums.squares([turned, few])
         assert torch.allclose(found, wanted, rtol=1e-12), type(sums).__name__
+
+
+def test_compiled_sums_are_compiled_once_with_and_without_gradients() -> None:
+    """Steps are taken with gradients on or off, and checked with them on."""
+    sums, graphs = FusedSums("eager"), torch._dynamo.utils.counters["stats"]
+    before = graphs["unique_graphs"]
+    for on in (True, False):
+        with torch.set_grad_enabled(on):
+            values = [torch.ones(2, 3), torch.ones(2, 1)]
+            total = torch.zeros(4, dtype=torch.float64)
+            assert sums.squares(values).tolist() == [4.0, 4.0]
+            sums.add_weighted(total, values, torch.ones(2))
+            assert total.tolist() == [2.0, 2.0, 2.0, 2.0]
+    assert graphs["unique_graphs"] == before + 2

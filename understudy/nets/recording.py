@@ -15,7 +15,6 @@ Inputs = Mapping[str, torch.Tensor]
 Recorder = Callable[[Callable[[], None]], Callable[[], None]]
 """Makes of some work on the GPU, always on the same tensors, what does it again."""
 
-_REHEARSALS = 3
 _TOLERANCE = 1e-2
 """Of gradients in bfloat16, by norm; sums by atomic additions round in another order each time."""
 
@@ -91,22 +90,3 @@ class Gradients:
     def _gradient(self) -> torch.Tensor:
         found = [p.grad for p in self._parameters if p.grad is not None]
         return torch.cat([gradient.double().reshape(-1) for gradient in found])
-
-
-def recorder_for(device: torch.device) -> Recorder | None:
-    """CUDA graphs, on a GPU that has them."""
-    return _recorded if device.type == "cuda" and torch.version.cuda else None
-
-
-def _recorded(work: Callable[[], None]) -> Callable[[], None]:
-    """Done a few times first, beside the current stream: libraries set themselves up then."""
-    here, beside = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    beside.wait_stream(here)
-    with torch.cuda.stream(beside):
-        for _ in range(_REHEARSALS):
-            work()
-    here.wait_stream(beside)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        work()
-    return graph.replay

@@ -71,6 +71,32 @@ def clip_rows(vectors: torch.Tensor, clip: float) -> tuple[torch.Tensor, torch.T
     return scaled, norms
 
 
+@dataclass(frozen=True)
+class Clipped:
+    """What a chunk of units of one row each adds: their vectors, each clipped, as float64 [width].
+
+    norms: of the vectors before, as float64 [rows]. clip: which they were clipped to.
+    """
+
+    total: torch.Tensor
+    norms: torch.Tensor
+    clip: float
+
+
+def clip_into(
+    total: torch.Tensor, vectors: Pieces, used: torch.Tensor, clip: float, sums: PieceSums
+) -> torch.Tensor:
+    """Add rows to `total` (float64 [width]), each clipped; returns the norms that they had.
+
+    Guarantee: a row adds a vector of norm at most `clip * (1 + 1e-6)`, and zero where it is not
+    used (bool [rows]) or not finite. Nothing here waits for a GPU, so that it can be recorded.
+    """
+    norms = sums.squares(vectors.values).sqrt()
+    factors = torch.where(used, clip_factors(norms, clip), 0.0)
+    sums.add_weighted(total, vectors.values, factors)
+    return norms
+
+
 class ClippedSum:
     """The sum over units of their vectors, each clipped to L2 norm at most `clip`.
 
@@ -132,6 +158,16 @@ class ClippedSum:
         else:
             self._add_grouped(rows, torch.from_numpy(units[:real]).to(rows.device))
 
+    def add_clipped(self, chunk: Clipped, real: int) -> None:
+        """Take a chunk that `clip_into` has summed; its first `real` rows were used."""
+        if chunk.clip != self._clip or not self._single:
+            raise PrivacyError(
+                f"a chunk of single units clipped to {chunk.clip:g} cannot be added to a sum "
+                f"that clips {'units' if self._single else 'groups of rows'} to {self._clip:g}."
+            )
+        self._total += chunk.total
+        self._count(chunk.norms[:real])
+
     def finish(self) -> torch.Tensor:
         """The sum, as float64 [width]."""
         if self._carry is not None:
@@ -164,13 +200,10 @@ class ClippedSum:
         self._sums.add_weighted(self._total, (bounded,), everyone)
 
     def _add_pieces(self, vectors: Pieces, real: int) -> None:
-        """Whole chunks, so that they have one shape: padding rows get the factor zero."""
-        self.units += real
-        norms = self._sums.squares(vectors.values).sqrt()
-        self._clipped += (norms[:real] > self._clip).sum()
-        factors = clip_factors(norms, self._clip)
-        factors[real:] = 0.0
-        self._sums.add_weighted(self._total, vectors.values, factors)
+        """Whole chunks, so that they have one shape: padding rows are not used."""
+        used = torch.arange(len(vectors), device=self._total.device) < real
+        norms = clip_into(self._total, vectors, used, self._clip, self._sums)
+        self._count(norms[:real])
 
     def _add_blocks(self, vectors: Blocks, real: int) -> None:
         bounded = self._bounded(vectors.values[:real].float())
@@ -178,10 +211,13 @@ class ClippedSum:
         by_block.index_add_(0, vectors.block[:real], bounded.to(by_block.dtype))
 
     def _bounded(self, vectors: torch.Tensor) -> torch.Tensor:
-        self.units += len(vectors)
         bounded, norms = clip_rows(vectors, self._clip)
-        self._clipped += (norms > self._clip).sum()
+        self._count(norms)
         return bounded
+
+    def _count(self, norms: torch.Tensor) -> None:
+        self.units += len(norms)
+        self._clipped += (norms > self._clip).sum()
 
     def _check_form(self, vectors: torch.Tensor | Blocks | Pieces, units: Rows) -> None:
         """A vector of another width could be broadcast, and count more than once."""

@@ -29,10 +29,12 @@ from understudy.privacy.batch import (
     random_batch,
     with_draws,
 )
-from understudy.privacy.clipping import ClippedSum
+from understudy.privacy.clipping import Clipped, ClippedSum, clip_into
 from understudy.privacy.mechanisms import DPSGD
 from understudy.privacy.noise import NoiseSource
 from understudy.privacy.pieces import Pieces, PieceSums
+from understudy.privacy.recorded_part import Part, RecordedPart, check_recorded
+from understudy.privacy.recorder import recorder_for
 from understudy.privacy.rowwise import (
     Agreement,
     awakened,
@@ -93,6 +95,9 @@ class GradientEngine:
         self._checked = _Checked()
         self._backend: GradientBackend | None = None
         self._sums = PieceSums()
+        self._recorded: RecordedPart | None = None
+        self._may_record = speed.recorded and records.units is None
+        self.notice = ""
 
     def serves(self, models: Sequence[nn.Module]) -> bool:
         """Whether this engine was made for these models and what is trainable in them."""
@@ -130,6 +135,8 @@ class GradientEngine:
                     self._sums = self._backend.sums
             else:
                 self._within_memory(partial(self._check_backend, self._backend, loss, draws))
+            if self._recorded is None and self._may_record:
+                self._within_memory(partial(self._try_to_record, loss, draws))
         self._checked.add(loss)
 
     def clipped_sum(self, loss: Loss, draws: Draws, chosen: Rows) -> GradientSum:
@@ -148,16 +155,62 @@ class GradientEngine:
         return self._sum(loss, draws, chosen)
 
     def _sum(self, loss: Loss, draws: Draws, chosen: Rows) -> GradientSum:
-        assert self._backend is not None
-        total = self._new_sum()
-        losses: list[torch.Tensor] = []
+        total, losses = self._new_sum(), []
+        recorded = self._recorded if self._recorded and self._recorded.serves(loss) else None
         for batch, owners in self._micro_batches(chosen, draws):
-            with secluded(self._noise.callback_stream_seed()):
-                values, gradients = self._compute(self._backend, loss, batch)
-            total.add(gradients, owners)
-            losses.append(values[: int((owners >= 0).sum())])
+            real = int((owners >= 0).sum())
+            if recorded is None:
+                values = self._add(total, loss, batch, owners)
+            else:
+                part = recorded(batch, self._first(real))
+                total.add_clipped(part.clipped, real)
+                values = part.losses.clone()
+            losses.append(values[:real])
         mean = torch.cat(losses).mean() if losses else torch.tensor(float("nan"))
         return GradientSum(total.finish(), total.units, total.clipped, mean)
+
+    def _add(self, total: ClippedSum, loss: Loss, batch: Batch, owners: Rows) -> torch.Tensor:
+        """Add a micro-batch; returns the losses of its records."""
+        assert self._backend is not None
+        with secluded(self._noise.callback_stream_seed()):
+            values, gradients = self._compute(self._backend, loss, batch)
+        total.add(gradients, owners)
+        return values
+
+    def _first(self, real: int) -> torch.Tensor:
+        """Which records of a micro-batch are used: all but its padding."""
+        return torch.arange(self._rows, device=self.device) < real
+
+    def _try_to_record(self, loss: Loss, draws: Draws) -> None:
+        """Record a micro-batch of random records, where that can be done and gives the same."""
+        record = recorder_for(self.device)
+        if record is None or not isinstance(self._backend, CompiledBackend):
+            return
+        trial = self._dress(random_batch(self._records, self._rows, self.device), draws)
+        work = partial(self._part, loss)
+        try:
+            recorded = RecordedPart(record, work, loss, self.parameters, trial, self._rows)
+            check_recorded(recorded, work, trial, self.parameters)
+            self._recorded = recorded
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            self._may_record = False
+            why = " ".join(str(error).split())[:_WORDS]
+            self.notice = f"private steps are not recorded, so they are slower: {why}"
+
+    def _part(self, loss: Loss, batch: Batch, used: torch.Tensor) -> Part:
+        """What a micro-batch of single records adds.
+
+        Guarantee: as `clip_into`; a record's gradient is averaged over the multiplicity.
+        """
+        assert self._backend is not None
+        values, gradients = self._compute(self._backend, loss, batch)
+        assert isinstance(gradients, Pieces)
+        total = torch.zeros(self.width, dtype=torch.float64, device=self.device)
+        clip = self._mechanism.clip
+        norms = clip_into(total, gradients, used, clip, self._sums)
+        return Part(values, Clipped(total, norms, clip))
 
     def _new_sum(self) -> ClippedSum:
         """The one bound on units' gradients, which an audit puts to the test too."""
@@ -189,6 +242,7 @@ class GradientEngine:
                     raise
             self._rows = max(1, self._rows // 2)
             self._checked = _Checked()
+            self._recorded = None
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
 
@@ -295,6 +349,7 @@ _TOLERANCE_IN_USE = MappingProxyType({"float32": 1e-3, "bfloat16": 5e-2})
 """Kernels round in another order, and each product of bfloat16 numbers by 4e-3."""
 
 _LOSSES_REMEMBERED = 64
+_WORDS = 200
 _CANNOT = (
     ImportError,
     NotImplementedError,

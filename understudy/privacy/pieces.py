@@ -86,10 +86,13 @@ class FusedSums(PieceSums):
         self._all_squares: Any = compiled(_all_squares, backend=through)
         self._all_weighted: Any = compiled(_all_weighted, backend=through)
 
+    # Without gradients, or torch compiles them once more for whoever calls with gradients on.
+    @torch.no_grad()
     def squares(self, values: Sequence[torch.Tensor]) -> torch.Tensor:
         found: torch.Tensor = self._all_squares(list(values))
         return found
 
+    @torch.no_grad()
     def add_weighted(
         self, total: torch.Tensor, values: Sequence[torch.Tensor], factors: torch.Tensor
     ) -> None:

@@ -128,6 +128,9 @@ class DPSGDSession:
         if not engine.is_prepared_for(loss):
             with self._door.progress.task(engine.preparation):
                 engine.prepare(loss, draws)
+            if engine.notice:
+                self._door.progress.say(engine.notice)
+                engine.notice = ""
 
     def _block_steps(self, engine: GradientEngine) -> int:
         fitting = _BLOCK_SECONDS / max(engine.step_seconds, 1e-9)

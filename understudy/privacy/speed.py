@@ -24,12 +24,15 @@ class Speed:
     backend: how per-record gradients are computed; `auto` tries each on random data.
     precision: of the forward and backward pass; clipping and noise are always float32 up.
     block_steps: how many steps are kept together when the run is saved, fewer if slow.
+    recorded: on a GPU, record a micro-batch once and replay it for all others. For losses and
+        models in which nothing but the values of parameters changes between steps.
     """
 
     micro_batch: int = 0
     backend: str = "auto"
     precision: str = "float32"
     block_steps: int = 50
+    recorded: bool = False
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:

@@ -9,9 +9,10 @@ import torch
 
 from understudy.methods.diffusion.public_progress import PublicProgress
 from understudy.methods.diffusion.training import DenoiserTraining
-from understudy.nets.recording import Gradients, Inputs, recorder_for
+from understudy.nets.recording import Gradients, Inputs
 from understudy.nets.seeding import stream
 from understudy.privacy.batch import Batch
+from understudy.privacy.recorder import recorder_for
 from understudy.progress import Progress
 
 _IMAGES, _LABEL = "images", "label"

@@ -1,0 +1,256 @@
+"""Micro-batches that are replayed add what computed ones add, and nothing else."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from tests.privacy.rig import classify, handle, mlp, records
+from tests.privacy.test_gradients import CASES, Case, one_by_one
+from tests.privacy.test_gradients import recording as batches_of
+from tests.privacy.test_pieces import Unfused
+from understudy.data.records import Records
+from understudy.errors import PrivacyError
+from understudy.privacy import gradients as gradients_module
+from understudy.privacy.backends.base import Loss
+from understudy.privacy.backends.compiled import CompiledBackend
+from understudy.privacy.backends.expanded import mean_values
+from understudy.privacy.batch import Batch
+from understudy.privacy.clipping import Clipped, ClippedSum
+from understudy.privacy.gradients import GradientEngine
+from understudy.privacy.mechanisms import DPSGD
+from understudy.privacy.noise import NoiseSource
+from understudy.privacy.recorder import recorder_for
+from understudy.privacy.speed import Speed
+from understudy.privacy.state import State
+from understudy.privacy.units import UnitIndex
+from understudy.progress import Silent
+
+CPU = torch.device("cpu")
+CLIP = 0.5
+
+
+class Written(CompiledBackend):
+    """The compiled backend, run as it is written."""
+
+    most = 99
+
+    def __init__(self, models: Sequence[nn.Module]) -> None:
+        super().__init__(models, through="eager")
+        self._values, self.sums = mean_values, Unfused()
+
+    def per_record(self, loss: Loss, batch: Batch, multiplicity: int) -> Any:
+        if len(batch) // multiplicity > self.most:
+            raise torch.OutOfMemoryError("a test")
+        return super().per_record(loss, batch, multiplicity)
+
+
+class Recording:
+    """What a GPU does, on the CPU: the same tensors are read and written at each replay."""
+
+    def __init__(self) -> None:
+        self.replays = 0
+
+    def __call__(self, work: Callable[[], None]) -> Callable[[], None]:
+        work()
+
+        def replay() -> None:
+            self.replays += 1
+            work()
+
+        return replay
+
+
+@pytest.fixture
+def recording(monkeypatch: pytest.MonkeyPatch) -> Recording:
+    found = Recording()
+    monkeypatch.setattr(gradients_module, "CompiledBackend", Written)
+    monkeypatch.setattr(gradients_module, "recorder_for", lambda _: found)
+    return found
+
+
+def engine_of(case: Case, data: Records, **speed: Any) -> GradientEngine:
+    mechanism = DPSGD("sgd", 10, rate=0.5, clip=CLIP, sigma=1.0, multiplicity=case.multiplicity)
+    how = Speed(4 * case.multiplicity, "compiled", **{"recorded": True, **speed})
+    return GradientEngine(
+        case.models(), mechanism, how, data, UnitIndex(data), NoiseSource(), expected=6.0
+    )
+
+
+def require_right_sum(case: Case, engine: GradientEngine, people: int) -> None:
+    """As a loop over records gives it, of the draws that the engine has made."""
+    engine.prepare(case.loss, case.draws)
+    seen = batches_of(engine)
+    found = engine.clipped_sum(case.loss, case.draws, np.arange(people))
+    wanted = one_by_one(case, engine, seen, list(range(people)))
+    assert found.units == people
+    off = float((found.total - wanted).norm() / wanted.norm())
+    assert off <= 1e-5, "not the sum of these records"
+
+
+@pytest.mark.parametrize("name", ["critic", "multiplicity", "noises in pairs", "two models"])
+def test_replayed_sums_are_those_of_a_loop_over_records(name: str, recording: Recording) -> None:
+    """Of whole micro-batches, of padded ones, and with weights that moved since."""
+    case = CASES[name]
+    engine = engine_of(case, records(13))
+    engine.prepare(case.loss, case.draws)
+    assert recording.replays == 1, "once, to be compared"
+    for people in (13, 8, 1):
+        require_right_sum(case, engine, people)
+        with torch.no_grad():
+            for parameter in engine.parameters:
+                parameter.mul_(1.3)
+    assert recording.replays == 1 + 4 + 2 + 1
+    assert not engine.notice
+
+
+def test_losses_and_counts_are_those_of_computed_steps(recording: Recording) -> None:
+    case = CASES["critic"]
+    found = []
+    for recorded in (True, False):
+        engine = engine_of(case, records(13), recorded=recorded)
+        result = engine.clipped_sum(case.loss, case.draws, np.arange(11))
+        found.append((int(result.clipped), result.units, float(result.mean_loss)))
+    assert found[0] == pytest.approx(found[1])
+    assert recording.replays == 1 + 3
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_one_record_moves_a_replayed_step_no_further_than_the_clip(
+    precision: str, recording: Recording
+) -> None:
+    case = CASES["critic"]
+    engine = engine_of(case, records(13), precision=precision)
+    everybody = np.arange(9)
+    whole = engine.clipped_sum(case.loss, {}, everybody).total
+    for left_out in everybody:
+        others = engine.clipped_sum(case.loss, {}, np.delete(everybody, left_out)).total
+        moved = float((whole - others).norm())
+        assert moved <= CLIP * (1 + 1e-6), f"moved too far: {moved / CLIP:g} clips"
+    assert recording.replays >= 9
+
+
+@pytest.mark.parametrize("poison", [float("nan"), float("inf")])
+def test_a_record_that_is_not_finite_harms_only_itself(poison: float, recording: Recording) -> None:
+    data = records(6)
+    features = data.features.astype(np.float32).reshape(6, 16) / 255.0
+    features[2] = poison
+    engine = engine_of(CASES["mlp"], Records(features, data.attributes, data.schema))
+    others = engine.clipped_sum(classify, {}, np.array([0, 1, 3, 4, 5])).total
+    with_it = engine.clipped_sum(classify, {}, np.arange(6)).total
+    assert torch.isfinite(with_it).all()
+    torch.testing.assert_close(with_it, others, rtol=0, atol=1e-6)
+    assert recording.replays == 1 + 2 + 2
+
+
+@pytest.mark.parametrize("kind", ["does nothing", "forgets the weights", "cannot"])
+def test_a_recording_that_does_not_give_the_same_is_not_used(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = CASES["critic"]
+    engine = engine_of(case, records(13))
+
+    def bad(work: Callable[[], None]) -> Callable[[], None]:
+        work()
+        if kind == "cannot":
+            raise RuntimeError("operation not permitted\n  when stream is capturing")
+        weights = nn.ParameterList(engine.parameters)
+        kept = copy.deepcopy(weights.state_dict())
+
+        def replay() -> None:
+            now = copy.deepcopy(weights.state_dict())
+            weights.load_state_dict(kept)
+            work()
+            weights.load_state_dict(now)
+
+        return (lambda: None) if kind == "does nothing" else replay
+
+    monkeypatch.setattr(gradients_module, "CompiledBackend", Written)
+    monkeypatch.setattr(gradients_module, "recorder_for", lambda _: bad)
+    require_right_sum(case, engine, 11)
+    why = "not permitted when stream" if kind == "cannot" else "replayed sums are off by"
+    assert why in engine.notice
+
+
+def test_that_nothing_is_recorded_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cannot(_: Callable[[], None]) -> Callable[[], None]:
+        raise RuntimeError("no graphs here")
+
+    monkeypatch.setattr(gradients_module, "CompiledBackend", Written)
+    monkeypatch.setattr(gradients_module, "recorder_for", lambda _: cannot)
+    planned = DPSGD("sgd", 10, rate=0.5, clip=CLIP, sigma=1.0)
+    private, said = handle(tmp_path, records(13), planned), list[str]()
+    session = private.dp_sgd(private._door.plan, Speed(4, "compiled", recorded=True))
+    monkeypatch.setattr(Silent, "say", lambda _, line: said.append(line))
+    model = mlp()
+    for loss in (classify, lambda models, batch: 2 * classify(models, batch)):
+        session.step([model], loss)
+        session._door.checkpoint(State)
+    assert said == ["private steps are not recorded, so they are slower: no graphs here"]
+
+
+def test_another_loss_is_computed(recording: Recording) -> None:
+    case = CASES["critic"]
+    engine = engine_of(case, records(13))
+    engine.prepare(case.loss, {})
+    doubled = Case(case.models, lambda models, batch: 2 * case.loss(models, batch))
+    require_right_sum(doubled, engine, 6)
+    assert recording.replays == 1
+    require_right_sum(case, engine, 6)
+    assert recording.replays == 1 + 2
+
+
+def test_parameters_that_lie_elsewhere_are_not_read_where_they_lay(recording: Recording) -> None:
+    case = CASES["critic"]
+    engine = engine_of(case, records(13))
+    engine.prepare(case.loss, {})
+    engine.parameters[0].data = 2 * engine.parameters[0].data
+    require_right_sum(case, engine, 6)
+    assert recording.replays == 1
+
+
+def test_people_with_several_records_are_not_recorded(recording: Recording) -> None:
+    case = CASES["units"]
+    engine = engine_of(case, records(13, units=case.units))
+    engine.clipped_sum(case.loss, {}, np.arange(3))
+    assert recording.replays == 0
+
+
+def test_memory_that_runs_out_is_recorded_anew(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recording is for one size of micro-batches."""
+    case, everybody = CASES["critic"], np.arange(5)
+    wanted = engine_of(case, records(13), recorded=False).clipped_sum(case.loss, {}, everybody)
+    engine = engine_of(case, records(13))
+    engine.prepare(case.loss, {})
+    monkeypatch.setattr(Written, "most", 2)
+    engine._recorded = None  # so that memory runs out while a micro-batch is computed
+    found = engine.clipped_sum(case.loss, {}, everybody)
+    torch.testing.assert_close(found.total, wanted.total)
+    assert engine._rows == 2
+    assert recording.replays == 1 + 1 + 3
+
+
+def test_a_sum_takes_only_chunks_of_its_own_clip() -> None:
+    chunk = Clipped(torch.ones(3, dtype=torch.float64), torch.ones(2, dtype=torch.float64), 2.0)
+    for clip, single in ((1.0, True), (2.0, False)):
+        with pytest.raises(PrivacyError, match="cannot be added"):
+            ClippedSum(clip, 3, CPU, single).add_clipped(chunk, 2)
+    total = ClippedSum(2.0, 3, CPU, single=True)
+    total.add_clipped(chunk, 1)
+    assert (total.units, int(total.clipped)) == (1, 0)
+    assert total.finish().tolist() == [1.0, 1.0, 1.0]
+
+
+def test_nothing_is_recorded_on_a_cpu() -> None:
+    assert recorder_for(CPU) is None

@@ -42,6 +42,7 @@ from understudy.privacy.units import UnitIndex
 
 CLIP, SIGMA = 1.0, 1.0
 PATIENCE = 180.0
+MICRO_BATCHES, PARTS = 7, ("seconds", "host_seconds")
 PROMISED = {"passes_per_second": 25_600, "peak_gigabytes": 11, "ratio": 1.3}
 
 
@@ -110,7 +111,9 @@ def _measure(asked: argparse.Namespace) -> dict[str, Any]:
     _wait(device)
     ready = time.perf_counter() - start
     with _turn(asked):
-        taken = [_seconds(step, np.arange(images), device) for _ in range(asked.repeats)]
+        taken = [_seconds(step, np.arange(images), device)[0] for _ in range(asked.repeats)]
+        one = np.arange(min(images, engine._rows))
+        parts = [_seconds(step, one, device) for _ in range(MICRO_BATCHES)]
         table = _profile(step, np.arange(min(images, engine._rows)), asked) if asked.profile else ""
     found = {
         **{"network": asked.network, "spec": spec.to_json(), "step": asked.step},
@@ -118,18 +121,22 @@ def _measure(asked: argparse.Namespace) -> dict[str, Any]:
         "parameters": sum(p.numel() for p in network.parameters()),
         "multiply_adds": cost,
         "peer": asdict(peer_cost()),
-        "seconds": [whole for whole, _ in taken],
-        "host_seconds": [host for _, host in taken],
-        "passes_per_second": asked.passes / statistics.median(whole for whole, _ in taken),
+        "seconds": taken,
+        "of_a_micro_batch": {
+            name: statistics.median(part[place] for part in parts)
+            for place, name in enumerate(PARTS)
+        },
+        "passes_per_second": asked.passes / statistics.median(taken),
         "peak_gigabytes": _peak(device),
         "ready_after": ready,
         "backend": getattr(engine._backend, "name", "none"),
-        "recorded": engine._recorded is not None,
+        "replays": 0 if engine._recorded is None else engine._recorded.replays,
+        "notice": engine.notice,
         "code": tree_digest(),
         "provenance": Provenance.read().to_json(),
     }
     asked.out.mkdir(parents=True, exist_ok=True)
-    name = f"{asked.network}-{asked.step}-{asked.draws}"
+    name = f"{asked.network}-{asked.step}-{asked.draws}{'-recorded' if asked.recorded else ''}"
     (asked.out / f"{name}.json").write_text(json.dumps(found, indent=1))
     if table:
         (asked.out / f"{name}.profile.txt").write_text(table)
@@ -198,7 +205,8 @@ def _engine(
 def _seconds(
     step: Callable[[np.ndarray], Any], chosen: np.ndarray, device: torch.device
 ) -> tuple[float, float]:
-    """Of a step, and until its host has launched all of it: alike where the GPU waits for that."""
+    """Of a step, and until its host has launched all of it: of one micro-batch, about alike where
+    the GPU waits for its host."""
     _wait(device)
     start = time.perf_counter()
     step(chosen)
@@ -275,8 +283,9 @@ def _evidence(folder: Path, commit: str, store: Path | None) -> None:
 
 
 def _row(found: dict[str, Any], plain: dict[str, Any] | None) -> dict[str, Any]:
-    names = ("network", "draws", "parameters", "multiply_adds", "passes_per_second")
-    row = {name: found[name] for name in (*names, "peak_gigabytes", "backend")}
+    names = ("network", "draws", "rows", "parameters", "multiply_adds", "passes_per_second")
+    more = ("peak_gigabytes", "backend", "replays", "of_a_micro_batch")
+    row = {name: found[name] for name in (*names, *more)}
     if plain is None:
         return row
     ratio = plain["passes_per_second"] / found["passes_per_second"]

@@ -105,6 +105,7 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
     return {
         **{"device": name, "network": asked.network, "draws": asked.draws},
+        "recorded": asked.recorded,
         **{"stream": stream, "recording": recording, "engine": engine},
         **{"promised": PROMISED, "kept": kept(device, stream, recording, engine)},
         "code": tree_digest(),
@@ -130,6 +131,7 @@ def kept(
         good.append(max(row["others_moved"].values()) <= PROMISED["others_moved"])
         good.append(row["worst_relative_error"] <= PROMISED[kind])
         good.append((row["worst_error_replayed"] or 0.0) <= PROMISED["replayed"])
+        good.append(not row["notice"])
     return bool(all(good))
 
 
@@ -262,6 +264,7 @@ def check_engine(precision: str, device: torch.device, asked: argparse.Namespace
     return {
         **{"backend": engine._backend.name, "precision": precision},
         "recorded": engine._recorded is not None,
+        "notice": engine.notice,
         **{"rows": engine._rows * asked.draws, "records_compared": len(errors)},
         "worst_relative_error": max(errors),
         "worst_error_unrounded": unrounded,
@@ -358,7 +361,8 @@ def _evidence(folder: Path, store: Path | None, commit: str = "HEAD") -> None:
         store or EVIDENCE,
         "gpu-checks",
         provenance=provenance,
-        command="python benchmarks/gpu_checks.py --out FOLDER",
+        command="python benchmarks/gpu_checks.py --out FOLDER"
+        + (" --recorded" if found["recorded"] else ""),
         config={"network": NETWORKS[found["network"]].to_json(), "draws": found["draws"]},
         seeds=[0],
         seconds={},

@@ -101,7 +101,7 @@ def test_norms_do_not_depend_on_the_order_of_memory() -> None:
 
 
 def test_compiled_sums_are_compiled_once_with_and_without_gradients() -> None:
-    """Steps are taken with gradients on or off, and checked with them on."""
+    """They are checked with gradients off, and used with them on."""
     sums, graphs = FusedSums("eager"), torch._dynamo.utils.counters["stats"]
     before = graphs["unique_graphs"]
     for on in (True, False):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from understudy.privacy import gradients as gradients_module
 from understudy.privacy.backends.base import Loss
 from understudy.privacy.backends.compiled import CompiledBackend
 from understudy.privacy.backends.expanded import mean_values
-from understudy.privacy.batch import Batch
+from understudy.privacy.batch import Batch, make_batch
 from understudy.privacy.clipping import Clipped, ClippedSum
 from understudy.privacy.gradients import GradientEngine
 from understudy.privacy.mechanisms import DPSGD
@@ -35,6 +36,8 @@ from understudy.progress import Silent
 
 CPU = torch.device("cpu")
 CLIP = 0.5
+TRIALS = 3
+"""Replays before private records: some are used, then one, then nobody."""
 
 
 class Written(CompiledBackend):
@@ -101,13 +104,12 @@ def test_replayed_sums_are_those_of_a_loop_over_records(name: str, recording: Re
     case = CASES[name]
     engine = engine_of(case, records(13))
     engine.prepare(case.loss, case.draws)
-    assert recording.replays == 1, "once, to be compared"
     for people in (13, 8, 1):
         require_right_sum(case, engine, people)
         with torch.no_grad():
             for parameter in engine.parameters:
                 parameter.mul_(1.3)
-    assert recording.replays == 1 + 4 + 2 + 1
+    assert recording.replays == TRIALS + 4 + 2 + 1
     assert not engine.notice
 
 
@@ -119,7 +121,7 @@ def test_losses_and_counts_are_those_of_computed_steps(recording: Recording) -> 
         result = engine.clipped_sum(case.loss, case.draws, np.arange(11))
         found.append((int(result.clipped), result.units, float(result.mean_loss)))
     assert found[0] == pytest.approx(found[1])
-    assert recording.replays == 1 + 3
+    assert recording.replays == TRIALS + 3
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
@@ -134,7 +136,7 @@ def test_one_record_moves_a_replayed_step_no_further_than_the_clip(
         others = engine.clipped_sum(case.loss, {}, np.delete(everybody, left_out)).total
         moved = float((whole - others).norm())
         assert moved <= CLIP * (1 + 1e-6), f"moved too far: {moved / CLIP:g} clips"
-    assert recording.replays >= 9
+    assert recording.replays >= TRIALS + 9
 
 
 @pytest.mark.parametrize("poison", [float("nan"), float("inf")])
@@ -147,7 +149,7 @@ def test_a_record_that_is_not_finite_harms_only_itself(poison: float, recording:
     with_it = engine.clipped_sum(classify, {}, np.arange(6)).total
     assert torch.isfinite(with_it).all()
     torch.testing.assert_close(with_it, others, rtol=0, atol=1e-6)
-    assert recording.replays == 1 + 2 + 2
+    assert recording.replays == TRIALS + 2 + 2
 
 
 @pytest.mark.parametrize("kind", ["does nothing", "forgets the weights", "cannot"])
@@ -198,24 +200,138 @@ def test_that_nothing_is_recorded_is_said_once(
     assert said == ["private steps are not recorded, so they are slower: no graphs here"]
 
 
-def test_another_loss_is_computed(recording: Recording) -> None:
+def test_a_recording_that_counts_whoever_is_not_used_is_not_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of few records some are always used: only a replay of nobody shows it."""
+    case, engine = CASES["critic"], engine_of(CASES["critic"], records(13))
+    everybody = torch.ones(4, dtype=torch.bool)
+    part = engine._part
+    monkeypatch.setattr(gradients_module, "CompiledBackend", Written)
+    monkeypatch.setattr(gradients_module, "recorder_for", lambda _: Recording())
+    monkeypatch.setattr(engine, "_part", lambda loss, batch, _: part(loss, batch, everybody))
+    engine.prepare(case.loss, {})
+    assert "adds records that are not used" in engine.notice
+    assert engine._recorded is None
+
+
+def test_another_loss_is_recorded_in_its_turn(recording: Recording) -> None:
+    """The first is then computed: a recording is of one loss."""
     case = CASES["critic"]
     engine = engine_of(case, records(13))
     engine.prepare(case.loss, {})
     doubled = Case(case.models, lambda models, batch: 2 * case.loss(models, batch))
     require_right_sum(doubled, engine, 6)
-    assert recording.replays == 1
+    assert recording.replays == TRIALS + TRIALS + 2
     require_right_sum(case, engine, 6)
-    assert recording.replays == 1 + 2
+    assert recording.replays == TRIALS + TRIALS + 2
 
 
-def test_parameters_that_lie_elsewhere_are_not_read_where_they_lay(recording: Recording) -> None:
-    case = CASES["critic"]
+def test_an_option_of_the_loss_that_changes_is_recorded_anew(recording: Recording) -> None:
+    times = 1
+
+    def loss(models: Any, batch: Batch) -> torch.Tensor:
+        return times * classify(models, batch)
+
+    case = Case(CASES["mlp"].models, loss)
+    engine = engine_of(case, records(13))
+    require_right_sum(case, engine, 6)
+    times = 3
+    require_right_sum(case, engine, 6)
+    assert recording.replays == 2 * (TRIALS + 2)
+
+
+def test_a_weight_of_the_loss_that_moves_is_computed(recording: Recording) -> None:
+    """Its check is not repeated for that, so that nothing is recorded anew."""
+    weight = 0.5
+
+    def loss(models: Any, batch: Batch) -> torch.Tensor:
+        return weight * classify(models, batch)
+
+    case = Case(CASES["mlp"].models, loss)
+    engine = engine_of(case, records(13))
+    require_right_sum(case, engine, 6)
+    weight = 0.01
+    require_right_sum(case, engine, 6)
+    assert recording.replays == TRIALS + 2
+
+
+@pytest.mark.parametrize("kind", ["elsewhere", "a knob", "a buffer"])
+def test_models_that_are_no_longer_as_they_were_are_computed(
+    kind: str, recording: Recording
+) -> None:
+    case = Case(lambda: [Faded()], CASES["mlp"].loss)
     engine = engine_of(case, records(13))
     engine.prepare(case.loss, {})
-    engine.parameters[0].data = 2 * engine.parameters[0].data
+    model: Any = engine.models[0]
+    if kind == "elsewhere":
+        engine.parameters[0].data = 2 * engine.parameters[0].data
+    elif kind == "a knob":
+        model.fade = 0.25
+    else:
+        model.offset = torch.tensor(1.0)
     require_right_sum(case, engine, 6)
-    assert recording.replays == 1
+    assert recording.replays == TRIALS
+
+
+def test_a_buffer_is_read_with_the_value_that_it_has(recording: Recording) -> None:
+    case = Case(lambda: [Faded()], CASES["mlp"].loss)
+    engine = engine_of(case, records(13))
+    engine.prepare(case.loss, {})
+    model: Any = engine.models[0]
+    model.offset.fill_(2.0)
+    require_right_sum(case, engine, 6)
+    assert recording.replays == TRIALS + 2
+
+
+class Faded(nn.Module):
+    """A network with what is neither a parameter nor fixed."""
+
+    offset: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.fade = mlp(), 0.5
+        self.register_buffer("offset", torch.tensor(0.5))
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        said: torch.Tensor = self.fade * self.inner(rows - self.offset)
+        return said
+
+
+def test_a_loss_with_networks_of_its_own_is_computed(recording: Recording) -> None:
+    other = mlp(1)
+
+    def loss(models: Any, batch: Batch) -> torch.Tensor:
+        return (models[0](batch.features) - other(batch.features).detach()).square().sum(dim=1)
+
+    engine = engine_of(CASES["mlp"], records(13))
+    require_right_sum(Case(CASES["mlp"].models, loss), engine, 6)
+    assert "closes over tensors" in engine.notice
+    assert recording.replays == 0
+
+
+def test_micro_batches_of_two_are_not_recorded(recording: Recording) -> None:
+    case = CASES["mlp"]
+    engine = engine_of(case, records(13))
+    engine._rows = 2
+    require_right_sum(case, engine, 5)
+    assert recording.replays == 0
+
+
+def test_a_micro_batch_of_another_form_is_refused(recording: Recording) -> None:
+    case = CASES["multiplicity"]
+    engine = engine_of(case, records(13))
+    engine.prepare(case.loss, case.draws)
+    assert engine._recorded is not None
+    assert engine._recorded.replays == recording.replays == TRIALS
+    batch = engine._dress(make_batch(records(13), np.arange(4), CPU), case.draws)
+    wrong = [replace(batch, features=batch.features[..., :1]), replace(batch, draws={})]
+    for one in wrong:
+        with pytest.raises(PrivacyError, match="another form"):
+            engine._recorded(one, torch.ones(4, dtype=torch.bool))
+    with pytest.raises(PrivacyError, match="another form"):
+        engine._recorded(batch, torch.ones(1, dtype=torch.bool))
 
 
 def test_people_with_several_records_are_not_recorded(recording: Recording) -> None:
@@ -225,20 +341,38 @@ def test_people_with_several_records_are_not_recorded(recording: Recording) -> N
     assert recording.replays == 0
 
 
-def test_memory_that_runs_out_is_recorded_anew(
+def test_memory_that_runs_out_in_a_step_is_recorded_anew(
     recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A recording is for one size of micro-batches."""
-    case, everybody = CASES["critic"], np.arange(5)
+    case, everybody = CASES["critic"], np.arange(9)
     wanted = engine_of(case, records(13), recorded=False).clipped_sum(case.loss, {}, everybody)
     engine = engine_of(case, records(13))
+    engine._rows = 8
     engine.prepare(case.loss, {})
-    monkeypatch.setattr(Written, "most", 2)
+    monkeypatch.setattr(Written, "most", 4)
     engine._recorded = None  # so that memory runs out while a micro-batch is computed
     found = engine.clipped_sum(case.loss, {}, everybody)
     torch.testing.assert_close(found.total, wanted.total)
-    assert engine._rows == 2
-    assert recording.replays == 1 + 1 + 3
+    assert engine._rows == 4
+    assert recording.replays == TRIALS + TRIALS + 3
+
+
+def test_memory_that_runs_out_while_recording_changes_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Smaller micro-batches would be compiled anew, and meet records without a check."""
+
+    def too_large(_: Callable[[], None]) -> Callable[[], None]:
+        raise torch.OutOfMemoryError("out of memory")
+
+    monkeypatch.setattr(gradients_module, "CompiledBackend", Written)
+    monkeypatch.setattr(gradients_module, "recorder_for", lambda _: too_large)
+    case = CASES["critic"]
+    engine = engine_of(case, records(13))
+    require_right_sum(case, engine, 9)
+    assert engine._rows == 4
+    assert "out of memory" in engine.notice
 
 
 def test_a_sum_takes_only_chunks_of_its_own_clip() -> None:
@@ -246,6 +380,9 @@ def test_a_sum_takes_only_chunks_of_its_own_clip() -> None:
     for clip, single in ((1.0, True), (2.0, False)):
         with pytest.raises(PrivacyError, match="cannot be added"):
             ClippedSum(clip, 3, CPU, single).add_clipped(chunk, 2)
+    for width, real in ((4, 2), (3, 3)):
+        with pytest.raises(PrivacyError, match="expected the sum of"):
+            ClippedSum(2.0, width, CPU, single=True).add_clipped(chunk, real)
     total = ClippedSum(2.0, 3, CPU, single=True)
     total.add_clipped(chunk, 1)
     assert (total.units, int(total.clipped)) == (1, 0)

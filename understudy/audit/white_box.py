@@ -217,6 +217,7 @@ class _CanaryEngine(GradientEngine):
 
     def watched_by(self, observer: Observer, canary_of: Rows) -> None:
         self._observer, self._canary_of = observer, canary_of
+        self._may_record = False  # canaries and everybody else take one way to the sum
 
     def clipped_sum(self, loss: Loss, draws: Draws, chosen: Rows) -> GradientSum:
         canaries = self._canary_of[chosen]

@@ -165,6 +165,11 @@ class ClippedSum:
                 f"a chunk of single units clipped to {chunk.clip:g} cannot be added to a sum "
                 f"that clips {'units' if self._single else 'groups of rows'} to {self._clip:g}."
             )
+        if chunk.total.shape != self._total.shape or len(chunk.norms) < real:
+            raise PrivacyError(
+                f"expected the sum of {real} rows or more of width {len(self._total)}, not of "
+                f"{len(chunk.norms)} of width {list(chunk.total.shape)}."
+            )
         self._total += chunk.total
         self._count(chunk.norms[:real])
 

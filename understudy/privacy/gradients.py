@@ -33,7 +33,13 @@ from understudy.privacy.clipping import Clipped, ClippedSum, clip_into
 from understudy.privacy.mechanisms import DPSGD
 from understudy.privacy.noise import NoiseSource
 from understudy.privacy.pieces import Pieces, PieceSums
-from understudy.privacy.recorded_part import Part, RecordedPart, check_recorded
+from understudy.privacy.recorded_part import (
+    FEWEST_RECORDS,
+    Part,
+    RecordedPart,
+    Trial,
+    closes_over_tensors,
+)
 from understudy.privacy.recorder import recorder_for
 from understudy.privacy.rowwise import (
     Agreement,
@@ -135,8 +141,9 @@ class GradientEngine:
                     self._sums = self._backend.sums
             else:
                 self._within_memory(partial(self._check_backend, self._backend, loss, draws))
-            if self._recorded is None and self._may_record:
-                self._within_memory(partial(self._try_to_record, loss, draws))
+            self._recorded = None  # it may hold another option of the loss, or another size
+            if self._may_record and self._rows >= FEWEST_RECORDS:
+                self._try_to_record(loss, draws)
         self._checked.add(loss)
 
     def clipped_sum(self, loss: Loss, draws: Draws, chosen: Rows) -> GradientSum:
@@ -182,22 +189,28 @@ class GradientEngine:
         return torch.arange(self._rows, device=self.device) < real
 
     def _try_to_record(self, loss: Loss, draws: Draws) -> None:
-        """Record a micro-batch of random records, where that can be done and gives the same."""
+        """Record a micro-batch of random records, where that can be done and gives the same.
+
+        What was checked before is computed if not. So memory that runs out here does not
+        make micro-batches smaller: another size would have to be checked first.
+        """
         record = recorder_for(self.device)
         if record is None or not isinstance(self._backend, CompiledBackend):
             return
-        trial = self._dress(random_batch(self._records, self._rows, self.device), draws)
+        example = self._dress(random_batch(self._records, self._rows, self.device), draws)
         work = partial(self._part, loss)
         try:
-            recorded = RecordedPart(record, work, loss, self.parameters, trial, self._rows)
-            check_recorded(recorded, work, trial, self.parameters)
+            if closes_over_tensors(loss):
+                raise RuntimeError("the loss closes over tensors")
+            trial = Trial(work, self.parameters, example, self._rows)
+            recorded = RecordedPart(record, work, loss, self.models, example, self._rows)
+            trial.require(recorded, _TOLERANCE_REPLAYED[self._speed.precision])
             self._recorded = recorded
-        except torch.OutOfMemoryError:
-            raise
-        except RuntimeError as error:
+        except _CANNOT as error:
             self._may_record = False
             why = " ".join(str(error).split())[:_WORDS]
             self.notice = f"private steps are not recorded, so they are slower: {why}"
+            self._free_memory()
 
     def _part(self, loss: Loss, batch: Batch, used: torch.Tensor) -> Part:
         """What a micro-batch of single records adds.
@@ -243,8 +256,11 @@ class GradientEngine:
             self._rows = max(1, self._rows // 2)
             self._checked = _Checked()
             self._recorded = None
-            if self.device.type == "cuda":
-                torch.cuda.empty_cache()
+            self._free_memory()
+
+    def _free_memory(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
 
     def _compute(
         self, backend: GradientBackend, loss: Loss, batch: Batch
@@ -347,6 +363,9 @@ another record, or lost, is off by far more."""
 
 _TOLERANCE_IN_USE = MappingProxyType({"float32": 1e-3, "bfloat16": 5e-2})
 """Kernels round in another order, and each product of bfloat16 numbers by 4e-3."""
+
+_TOLERANCE_REPLAYED = MappingProxyType({"float32": 1e-3, "bfloat16": 1e-2})
+"""The kernels are the same; some of them add in another order each time."""
 
 _LOSSES_REMEMBERED = 64
 _WORDS = 200

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
+from torch import nn
 
-from understudy.privacy.backends.base import Loss
+from understudy.errors import PrivacyError
+from understudy.privacy.backends.base import Loss, standing
 from understudy.privacy.batch import Batch
 from understudy.privacy.clipping import Clipped
 from understudy.privacy.recorder import Recorder
 
-_TOLERANCE = 1e-2
-"""By norm, of gradients in bfloat16: some kernels add in another order each time."""
-
 _NUDGE = 0.1
-"""Of parameters, relative: gradients then differ by more than the tolerance."""
+"""Of parameters, relative: gradients then differ by more than any tolerance."""
+
+FEWEST_RECORDS = 3
+"""Of a micro-batch: with fewer, a trial could not tell records apart."""
 
 
 class Part(NamedTuple):
@@ -42,8 +45,10 @@ Work = Callable[[Batch, torch.Tensor], Part]
 class RecordedPart:
     """Replays work on micro-batches of one form.
 
-    It reads the parameters where they lie, with the values that they have by then. Whatever
-    else the loss and the models hold is as it was when recorded, so that the clip is.
+    It reads the tensors of the models where they lie, with the values that they have by then;
+    it holds them, so that nothing else can come to lie there. It serves as long as the models
+    are otherwise as they were, and the loss closes over the same. What changes inside of an
+    object that the loss closes over is as it was when recorded.
     """
 
     def __init__(
@@ -51,62 +56,108 @@ class RecordedPart:
         record: Recorder,
         work: Work,
         loss: Loss,
-        parameters: Sequence[torch.Tensor],
+        models: Sequence[nn.Module],
         example: Batch,
         records: int,
     ) -> None:
-        self._loss, self._parameters = loss, list(parameters)
-        self._places = self._where()
-        self._batch = _cloned(example)
+        self._loss, self._holds, self._models = loss, _held_by(loss), list(models)
+        self._standing = standing(models)
+        self._held = [tensor.detach() for model in models for tensor in _tensors_of(model)]
+        self._batch, self._form = _cloned(example), _form(example)
         self._used = torch.ones(records, dtype=torch.bool, device=example.features.device)
         first = work(self._batch, self._used)
         self._part = Part(first.losses.clone(), _cloned_sum(first.clipped))
+        self.replays = 0
         self._replay = record(
             lambda: _copy(work(self._batch, self._used).tensors, self._part.tensors)
         )
 
     def serves(self, loss: Loss) -> bool:
-        """Whether this is the loss that was recorded, and the parameters lie where they lay."""
-        return loss is self._loss and self._where() == self._places
+        """Whether this is the loss that was recorded, and the models are as they were."""
+        if loss is not self._loss or not all(map(_same, _held_by(loss), self._holds)):
+            return False
+        return standing(self._models) == self._standing
 
     def __call__(self, batch: Batch, used: torch.Tensor) -> Part:
         """As the work gives it; it holds until the next call."""
+        if _form(batch) != self._form or used.shape != self._used.shape:
+            raise PrivacyError("a micro-batch of another form than was recorded.")
         _copy([*_tensors(batch), used], [*_tensors(self._batch), self._used])
         self._replay()
+        self.replays += 1
         return self._part
 
-    def _where(self) -> list[int]:
-        return [parameter.data_ptr() for parameter in self._parameters]
+
+class Trial:
+    """What work gives of other records than a recording is made with: in other places, some or
+    all but one of them unused, and with parameters of other values.
+
+    It is computed before anything is recorded. A recording keeps the memory that it works in,
+    and computing beside it would take as much again.
+    """
+
+    def __init__(
+        self, work: Work, parameters: Sequence[torch.Tensor], example: Batch, records: int
+    ) -> None:
+        order = torch.arange(len(example), device=example.features.device)
+        others = example.picked(order.roll(len(example) // records))
+        self._batch = replace(others, features=others.features.flip(-1))
+        self._parameters = list(parameters)
+        self._moved = [p.detach() * (1 + _NUDGE * torch.randn_like(p)) for p in parameters]
+        some, one = order[:records] >= records // 3, order[:records] == records - 1
+        with self._weights_moved():
+            self._wanted = [(used, _kept(work(self._batch, used))) for used in (some, one)]
+
+    def require(self, recorded: RecordedPart, tolerance: float) -> None:
+        """Refuse a recording that does not give the same, or adds something of nobody."""
+        with self._weights_moved():
+            for used, wanted in self._wanted:
+                for found, other in zip(recorded(self._batch, used).tensors, wanted, strict=True):
+                    off = float((found - other).norm() / other.norm().clamp(min=1e-30))
+                    if not off <= tolerance:
+                        raise RuntimeError(f"replayed sums are off by {off:.2g}")
+            nobody = recorded(self._batch, torch.zeros_like(used)).clipped.total
+            if bool((nobody != 0).any()):
+                raise RuntimeError("a replay adds records that are not used")
+
+    @contextmanager
+    def _weights_moved(self) -> Iterator[None]:
+        kept = [parameter.detach().clone() for parameter in self._parameters]
+        try:
+            _copy(self._moved, self._parameters)
+            yield
+        finally:
+            _copy(kept, self._parameters)
 
 
-def check_recorded(
-    recorded: RecordedPart, work: Work, example: Batch, parameters: Sequence[torch.Tensor]
-) -> None:
-    """Refuse a recording that does not give what its work gives: of other records than it was
-    made with, in other places, some of them unused, and with parameters of other values."""
-    records = len(recorded._used)
-    order = torch.arange(len(example), device=recorded._used.device)
-    others = example.picked(order.roll(len(example) // records))
-    others = Batch(others.features.flip(-1), others.attributes, others.draws, others.label)
-    used = torch.ones_like(recorded._used)
-    used[: records // 3] = False
-    with _nudged(parameters):
-        wanted, found = work(others, used).tensors, recorded(others, used).tensors
-        for one, other in zip(found, wanted, strict=True):
-            off = float((one - other).norm() / other.norm().clamp(min=1e-30))
-            if not off <= _TOLERANCE:
-                raise RuntimeError(f"replayed sums are off by {off:.2g}")
+def closes_over_tensors(loss: Loss) -> bool:
+    """Whether a loss holds networks or tensors of its own, which a recording would not follow."""
+    return any(isinstance(held, nn.Module | torch.Tensor) for held in _held_by(loss))
 
 
-@contextmanager
-def _nudged(parameters: Sequence[torch.Tensor]) -> Iterator[None]:
-    """Parameters moved at random, in their places, for a while."""
-    kept = [parameter.detach().clone() for parameter in parameters]
-    try:
-        _copy([value * (1 + _NUDGE * torch.randn_like(value)) for value in kept], parameters)
-        yield
-    finally:
-        _copy(kept, parameters)
+def _held_by(loss: Loss) -> list[object]:
+    function = getattr(loss, "__func__", loss)
+    cells = getattr(function, "__closure__", None) or ()
+    return [cell.cell_contents for cell in cells] + [getattr(loss, "__self__", None)]
+
+
+def _same(one: object, other: object) -> bool:
+    plain = isinstance(one, bool | int | float | str) and type(one) is type(other)
+    return one is other or (plain and one == other)
+
+
+def _tensors_of(model: nn.Module) -> Iterator[torch.Tensor]:
+    yield from model.parameters()
+    yield from model.buffers()
+
+
+def _kept(part: Part) -> list[torch.Tensor]:
+    return [tensor.clone() for tensor in part.tensors]
+
+
+def _form(batch: Batch) -> list[tuple[object, ...]]:
+    named = [("", batch.features), *batch.attributes.items(), *batch.draws.items()]
+    return [(name, tuple(tensor.shape), tensor.dtype) for name, tensor in named]
 
 
 @torch.no_grad()
@@ -116,8 +167,7 @@ def _copy(values: Sequence[torch.Tensor], places: Sequence[torch.Tensor]) -> Non
 
 
 def _tensors(batch: Batch) -> list[torch.Tensor]:
-    named = [*sorted(batch.attributes.items()), *sorted(batch.draws.items())]
-    return [batch.features, *(tensor for _, tensor in named)]
+    return [batch.features, *batch.attributes.values(), *batch.draws.values()]
 
 
 def _cloned(batch: Batch) -> Batch:

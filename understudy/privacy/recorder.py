@@ -1,7 +1,7 @@
 """Work on a GPU, recorded once and replayed: its kernels are launched together, not one by one.
 
-Nothing but speed rests on it. What is recorded reads and writes the same tensors at each replay,
-draws nothing at random and waits for nothing.
+What is recorded reads and writes the same tensors at each replay, draws nothing at random and
+waits for nothing. Whoever replays must hold it against what is computed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def recorder_for(device: torch.device) -> Recorder | None:
 def _recorded(work: Callable[[], None]) -> Callable[[], None]:
     """Done a few times first, beside the current stream: libraries set themselves up then.
 
-    A recording keeps the memory that it works in; what others hold ready is given back
-    first, or it would be taken two and three times.
+    Either stream, and the recording, has memory of its own: what the others hold ready is given
+    back first (torch does so itself before it records).
     """
     here, beside = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
     torch.cuda.empty_cache()
@@ -34,8 +34,10 @@ def _recorded(work: Callable[[], None]) -> Callable[[], None]:
         for _ in range(_REHEARSALS):
             work()
     here.wait_stream(beside)
-    torch.cuda.empty_cache()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        work()
+    try:
+        with torch.cuda.graph(graph):
+            work()
+    finally:
+        torch.cuda.set_stream(here)  # torch leaves it out where a recording cannot be ended
     return graph.replay

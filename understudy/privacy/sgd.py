@@ -108,6 +108,9 @@ class DPSGDSession:
         self._note(result)
         released = self._door.end_step((noised / self.expected_batch).float())
         _assign(engine.parameters, released, public_grads)
+        if engine.notice:
+            self._door.progress.say(engine.notice)
+            engine.notice = ""
 
     def _engine_for(self, models: Sequence[nn.Module]) -> GradientEngine:
         if self._engine is None or not self._engine.serves(models):
@@ -128,9 +131,6 @@ class DPSGDSession:
         if not engine.is_prepared_for(loss):
             with self._door.progress.task(engine.preparation):
                 engine.prepare(loss, draws)
-            if engine.notice:
-                self._door.progress.say(engine.notice)
-                engine.notice = ""
 
     def _block_steps(self, engine: GradientEngine) -> int:
         fitting = _BLOCK_SECONDS / max(engine.step_seconds, 1e-9)

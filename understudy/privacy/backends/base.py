@@ -62,3 +62,24 @@ def follow(model: nn.Module, twin: nn.Module, *, mode: bool = True) -> None:
                 held.__dict__[key] = value
             elif isinstance(value, torch.Tensor):
                 held.__dict__[key] = value.detach().clone()
+
+
+def standing(models: Sequence[nn.Module]) -> list[object]:
+    """What tells whether models are as they were, but for the values of their tensors: their plain
+    attributes and modes, and where their tensors lie."""
+    found: list[object] = []
+    torchs_own = vars(nn.Module()).keys() - {"training"}
+    for model in models:
+        for module in model.modules():
+            found += [id(module), *map(_place, module.parameters(recurse=False))]
+            found += map(_place, module.buffers(recurse=False))
+            for key, value in vars(module).items():
+                if isinstance(value, torch.Tensor):
+                    found.append((key, _place(value)))
+                elif key not in torchs_own and isinstance(value, bool | int | float | str):
+                    found.append((key, value))
+    return found
+
+
+def _place(tensor: torch.Tensor) -> tuple[object, ...]:
+    return tensor.data_ptr(), tuple(tensor.stride()), tensor.dtype, tensor.requires_grad

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
 
 import pytest
@@ -36,3 +38,17 @@ def test_a_figure_that_cannot_be_read_leaves_no_half_of_its_block(tmp_path: Path
     log.note({"step": 3})
     log.keep()
     assert list(read_owner_log(tmp_path / "owner.jsonl")) == [{"step": 3}]
+
+
+def test_numbers_that_are_not_finite_are_valid_json_and_read_back(tmp_path: Path) -> None:
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is no JSON")
+
+    log = OwnerLog(tmp_path / "owner.jsonl")
+    log.note({"loss": torch.tensor(float("nan")), "most": float("inf"), "units": 0})
+    log.keep()
+    json.loads((tmp_path / "owner.jsonl").read_text(), parse_constant=refuse)
+    (row,) = read_owner_log(tmp_path / "owner.jsonl")
+    assert math.isnan(float(row["loss"]))
+    assert float(row["most"]) == math.inf
+    assert row["units"] == 0

@@ -7,6 +7,7 @@ owner's machine. Only the door writes it; methods get no path to it.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -47,7 +48,12 @@ class OwnerLog:
 
 def _line(row: Mapping[str, float | int | str | torch.Tensor]) -> str:
     plain = {k: v if isinstance(v, float | int | str) else v.item() for k, v in row.items()}
-    return json.dumps(plain, sort_keys=True) + "\n"
+    return json.dumps({k: _valid(v) for k, v in plain.items()}, sort_keys=True) + "\n"
+
+
+def _valid(value: float | int | str) -> float | int | str:
+    """JSON has no number that is not finite, as the loss of a step that nobody joined: "nan"."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def read_owner_log(path: Path) -> Iterator[dict[str, float | int | str]]:

@@ -268,11 +268,14 @@ def _evidence(folder: Path, commit: str, store: Path | None) -> None:
         store or EVIDENCE,
         "engine",
         provenance=machines[0],
-        command="python benchmarks/engine.py measure --network NAME --draws N --step STEP",
+        command="python benchmarks/engine.py measure --network NAME --draws N --step STEP "
+        "[--recorded]",
         config={"networks": {name: NETWORKS[name].to_json() for name in NETWORKS}},
         seeds=[0],
         seconds={
-            f"{f['network']} {f['step']} {f['draws']}": statistics.median(f["seconds"])
+            f"{f['network']} {f['step']} {f['draws']} {f['replays']} replays": statistics.median(
+                f["seconds"]
+            )
             for f in found
         },
         peak_gigabytes=best["peak_gigabytes"],
@@ -284,7 +287,7 @@ def _evidence(folder: Path, commit: str, store: Path | None) -> None:
 
 def _row(found: dict[str, Any], plain: dict[str, Any] | None) -> dict[str, Any]:
     names = ("network", "draws", "rows", "parameters", "multiply_adds", "passes_per_second")
-    more = ("peak_gigabytes", "backend", "replays", "of_a_micro_batch")
+    more = ("peak_gigabytes", "backend", "replays", "notice", "of_a_micro_batch")
     row = {name: found[name] for name in (*names, *more)}
     if plain is None:
         return row

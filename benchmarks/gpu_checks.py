@@ -107,7 +107,7 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
         **{"device": name, "network": asked.network, "draws": asked.draws},
         "recorded": asked.recorded,
         **{"stream": stream, "recording": recording, "engine": engine},
-        **{"promised": PROMISED, "kept": kept(device, stream, recording, engine)},
+        **{"promised": PROMISED, "kept": kept(device, stream, recording, engine, asked.recorded)},
         "code": tree_digest(),
         "provenance": Provenance.read().to_json(),
     }
@@ -118,8 +118,9 @@ def kept(
     stream: Mapping[str, Any],
     recording: Mapping[str, Any],
     engine: Mapping[str, Mapping[str, Any]],
+    recorded: bool = False,
 ) -> bool:
-    """Whether every promise is."""
+    """Whether every promise is; recorded: private steps were to be."""
     good = [
         stream["equal"] and stream["normal_p_value"] > LEAST_P,
         recording["worst_relative_error"] <= PROMISED["recording"],
@@ -131,7 +132,7 @@ def kept(
         good.append(max(row["others_moved"].values()) <= PROMISED["others_moved"])
         good.append(row["worst_relative_error"] <= PROMISED[kind])
         good.append((row["worst_error_replayed"] or 0.0) <= PROMISED["replayed"])
-        good.append(not row["notice"])
+        good.append(row["recorded"] == (recorded and recorder_for(device) is not None))
     return bool(all(good))
 
 

@@ -109,7 +109,7 @@ def test_rounding_that_a_neighbour_changes_is_seen(
         {"engine": {"float32": {"worst_relative_error": 2e-3}}},
         {"engine": {"bfloat16": {"clip_excess": 1e-5}}},
         {"engine": {"bfloat16": {"worst_error_replayed": 1e-2}}},
-        {"engine": {"float32": {"notice": "private steps are not recorded"}}},
+        {"engine": {"float32": {"recorded": True}}},
         {"engine": {"bfloat16": {"others_moved": {"places": 0.0, "company": 1e-5}}}},
         {"recording": {"recorded": True}},
         {"recording": {"worst_relative_error": 0.1}},
@@ -119,7 +119,7 @@ def test_rounding_that_a_neighbour_changes_is_seen(
 )
 def test_one_broken_promise_is_enough(broken: dict[str, dict[str, Any]]) -> None:
     row: dict[str, Any] = {"worst_relative_error": 1e-4, "worst_error_unrounded": 1e-7}
-    row |= {"clip_excess": 0.0, "notice": ""}
+    row |= {"clip_excess": 0.0, "recorded": False}
     moved = {"others_moved": {"places": 0.0, "company": 0.0}, "worst_error_replayed": None}
     found: dict[str, dict[str, Any]] = {
         "stream": {"equal": True, "normal_p_value": 0.5},

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from tests.privacy.rig import classify, handle, mlp, records
-from tests.privacy.test_gradients import CASES, Case, one_by_one
+from tests.privacy.test_gradients import CASES, Case, critic_loss, one_by_one
 from tests.privacy.test_gradients import recording as batches_of
 from tests.privacy.test_pieces import Unfused
 from understudy.data.records import Records
@@ -28,6 +30,7 @@ from understudy.privacy.clipping import Clipped, ClippedSum
 from understudy.privacy.gradients import GradientEngine
 from understudy.privacy.mechanisms import DPSGD
 from understudy.privacy.noise import NoiseSource
+from understudy.privacy.recorded_part import Part
 from understudy.privacy.recorder import recorder_for
 from understudy.privacy.speed import Speed
 from understudy.privacy.state import State
@@ -36,8 +39,8 @@ from understudy.progress import Silent
 
 CPU = torch.device("cpu")
 CLIP = 0.5
-TRIALS = 3
-"""Replays before private records: some are used, then one, then nobody."""
+TRIALS = 4
+"""Replays before private records: of everybody, half of them, one and nobody."""
 
 
 class Written(CompiledBackend):
@@ -55,18 +58,41 @@ class Written(CompiledBackend):
         return super().per_record(loss, batch, multiplicity)
 
 
+class Tape(TorchDispatchMode):
+    """What a GPU's recording does, on the CPU: the same operations on the same memory, with the
+    numbers that they had."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._calls: list[tuple[Any, Any, Any, Any]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        self._calls.append((func, args, kwargs or {}, found))
+        return found
+
+    def play(self) -> None:
+        for func, args, kwargs, found in self._calls:
+            again = func(*args, **kwargs)
+            for new, old in zip(tree_leaves(again), tree_leaves(found), strict=True):
+                if isinstance(new, torch.Tensor) and new.data_ptr() != old.data_ptr():
+                    old.copy_(new)
+
+
 class Recording:
-    """What a GPU does, on the CPU: the same tensors are read and written at each replay."""
+    """Records on a tape, and counts how often it is played."""
 
     def __init__(self) -> None:
         self.replays = 0
 
     def __call__(self, work: Callable[[], None]) -> Callable[[], None]:
-        work()
+        with Tape() as tape:
+            work()
 
         def replay() -> None:
             self.replays += 1
-            work()
+            with torch.no_grad():
+                tape.play()
 
         return replay
 
@@ -200,19 +226,37 @@ def test_that_nothing_is_recorded_is_said_once(
     assert said == ["private steps are not recorded, so they are slower: no graphs here"]
 
 
-def test_a_recording_that_counts_whoever_is_not_used_is_not_used(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("kind", ["nobody", "the first twice", "not the first"])
+def test_work_that_counts_others_than_are_used_is_not_recorded(
+    kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of few records some are always used: only a replay of nobody shows it."""
+    """What is replayed is held against the clipped sum itself, not against its like."""
     case, engine = CASES["critic"], engine_of(CASES["critic"], records(13))
-    everybody = torch.ones(4, dtype=torch.bool)
-    part = engine._part
+    right = engine._part
+
+    def wrong(loss: Loss, batch: Batch, used: torch.Tensor) -> Part:
+        first = torch.arange(4) < 1
+        if kind == "nobody":
+            return right(loss, batch, used if used.any() else ~used)
+        if kind == "not the first":
+            return right(loss, batch, used & ~first)
+        part, more = right(loss, batch, used), right(loss, batch, used & first).clipped.total
+        return part._replace(clipped=replace(part.clipped, total=part.clipped.total + more))
+
     monkeypatch.setattr(gradients_module, "CompiledBackend", Written)
-    monkeypatch.setattr(gradients_module, "recorder_for", lambda _: Recording())
-    monkeypatch.setattr(engine, "_part", lambda loss, batch, _: part(loss, batch, everybody))
+    monkeypatch.setattr(gradients_module, "recorder_for", lambda _: rerun)
+    monkeypatch.setattr(engine, "_part", wrong)
     engine.prepare(case.loss, {})
-    assert "adds records that are not used" in engine.notice
+    assert ("not used" if kind == "nobody" else "replayed sums are off by") in engine.notice
     assert engine._recorded is None
+
+
+def rerun(work: Callable[[], None]) -> Callable[[], None]:
+    return work
+
+
+def doubled(models: Any, batch: Batch) -> torch.Tensor:
+    return 2 * critic_loss(models, batch)
 
 
 def test_another_loss_is_recorded_in_its_turn(recording: Recording) -> None:
@@ -220,11 +264,24 @@ def test_another_loss_is_recorded_in_its_turn(recording: Recording) -> None:
     case = CASES["critic"]
     engine = engine_of(case, records(13))
     engine.prepare(case.loss, {})
-    doubled = Case(case.models, lambda models, batch: 2 * case.loss(models, batch))
-    require_right_sum(doubled, engine, 6)
+    require_right_sum(Case(case.models, doubled), engine, 6)
     assert recording.replays == TRIALS + TRIALS + 2
     require_right_sum(case, engine, 6)
     assert recording.replays == TRIALS + TRIALS + 2
+    assert "no longer as they were" in engine.notice
+    assert engine._recorded is None
+
+
+def test_other_draws_are_computed(recording: Recording) -> None:
+    def loss(models: Any, batch: Batch) -> torch.Tensor:
+        noise = sum(batch.draws.values())
+        return models[0](batch.features + noise).square().sum(dim=1)  # type: ignore[no-any-return]
+
+    case = Case(CASES["mlp"].models, loss, {"noise": (1, 4, 4)})
+    engine = engine_of(case, records(13))
+    engine.prepare(loss, case.draws)
+    require_right_sum(replace(case, draws={"noise": (1, 1, 1)}), engine, 6)
+    assert recording.replays == TRIALS
 
 
 def test_an_option_of_the_loss_that_changes_is_recorded_anew(recording: Recording) -> None:
@@ -242,7 +299,7 @@ def test_an_option_of_the_loss_that_changes_is_recorded_anew(recording: Recordin
 
 
 def test_a_weight_of_the_loss_that_moves_is_computed(recording: Recording) -> None:
-    """Its check is not repeated for that, so that nothing is recorded anew."""
+    """Its check is not repeated for that, and nothing is recorded anew."""
     weight = 0.5
 
     def loss(models: Any, batch: Batch) -> torch.Tensor:
@@ -256,7 +313,7 @@ def test_a_weight_of_the_loss_that_moves_is_computed(recording: Recording) -> No
     assert recording.replays == TRIALS + 2
 
 
-@pytest.mark.parametrize("kind", ["elsewhere", "a knob", "a buffer"])
+@pytest.mark.parametrize("kind", ["elsewhere", "a knob", "a buffer", "longer", "a tensor"])
 def test_models_that_are_no_longer_as_they_were_are_computed(
     kind: str, recording: Recording
 ) -> None:
@@ -268,20 +325,49 @@ def test_models_that_are_no_longer_as_they_were_are_computed(
         engine.parameters[0].data = 2 * engine.parameters[0].data
     elif kind == "a knob":
         model.fade = 0.25
-    else:
+    elif kind == "a buffer":
         model.offset = torch.tensor(1.0)
+    elif kind == "longer":
+        model.table = model.values[:8]
+    else:
+        model.values = torch.ones(8)
+    require_right_sum(case, engine, 6)
+    assert recording.replays == TRIALS
+    assert engine._recorded is None
+    assert "no longer as they were" in engine.notice
+
+
+def test_a_mode_that_changes_is_computed(recording: Recording) -> None:
+    case = Case(lambda: [Faded()], CASES["mlp"].loss)
+    engine = engine_of(case, records(13))
+    engine.prepare(case.loss, {})
+    engine.models[0].eval()
     require_right_sum(case, engine, 6)
     assert recording.replays == TRIALS
 
 
-def test_a_buffer_is_read_with_the_value_that_it_has(recording: Recording) -> None:
+def test_tensors_are_read_with_the_values_that_they_have(recording: Recording) -> None:
     case = Case(lambda: [Faded()], CASES["mlp"].loss)
     engine = engine_of(case, records(13))
     engine.prepare(case.loss, {})
     model: Any = engine.models[0]
     model.offset.fill_(2.0)
+    model.values.fill_(3.0)
     require_right_sum(case, engine, 6)
     assert recording.replays == TRIALS + 2
+
+
+def test_what_a_recording_reads_is_not_freed(recording: Recording) -> None:
+    """Somebody's records could come to lie there."""
+    case = Case(lambda: [Faded()], CASES["mlp"].loss)
+    engine = engine_of(case, records(13))
+    engine.prepare(case.loss, {})
+    assert recording.replays == TRIALS
+    assert engine._recorded is not None
+    held = {tensor.data_ptr() for tensor in engine._recorded._held}
+    model: Any = engine.models[0]
+    read = [*model.parameters(), *model.buffers(), model.values]
+    assert {tensor.data_ptr() for tensor in read} <= held
 
 
 class Faded(nn.Module):
@@ -291,23 +377,26 @@ class Faded(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.inner, self.fade = mlp(), 0.5
+        self.inner, self.fade, self.values = mlp(), 0.5, torch.arange(8.0)
         self.register_buffer("offset", torch.tensor(0.5))
+        self.register_buffer("table", self.values[:2])
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        said: torch.Tensor = self.fade * self.inner(rows - self.offset)
+        further = self.table.mean() + self.values[0] + (0.1 if self.training else 0.2)
+        said: torch.Tensor = self.fade * self.inner(rows - self.offset - further)
         return said
 
 
-def test_a_loss_with_networks_of_its_own_is_computed(recording: Recording) -> None:
+def test_a_loss_that_holds_what_may_change_is_computed(recording: Recording) -> None:
     other = mlp(1)
 
     def loss(models: Any, batch: Batch) -> torch.Tensor:
-        return (models[0](batch.features) - other(batch.features).detach()).square().sum(dim=1)
+        said: torch.Tensor = models[0](batch.features) - other(batch.features).detach()
+        return said.square().sum(dim=1)
 
     engine = engine_of(CASES["mlp"], records(13))
     require_right_sum(Case(CASES["mlp"].models, loss), engine, 6)
-    assert "closes over tensors" in engine.notice
+    assert "holds what may change" in engine.notice
     assert recording.replays == 0
 
 

@@ -91,6 +91,10 @@ def clip_into(
     Guarantee: a row adds a vector of norm at most `clip * (1 + 1e-6)`, and zero where it is not
     used (bool [rows]) or not finite. Nothing here waits for a GPU, so that it can be recorded.
     """
+    if vectors.shape != (len(used), len(total)) or used.ndim != 1 or total.ndim != 1:
+        raise PrivacyError(
+            f"expected vectors [{len(used)}, {len(total)}], one a row, not {list(vectors.shape)}."
+        )
     norms = sums.squares(vectors.values).sqrt()
     factors = torch.where(used, clip_factors(norms, clip), 0.0)
     sums.add_weighted(total, vectors.values, factors)

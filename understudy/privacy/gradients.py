@@ -33,13 +33,7 @@ from understudy.privacy.clipping import Clipped, ClippedSum, clip_into
 from understudy.privacy.mechanisms import DPSGD
 from understudy.privacy.noise import NoiseSource
 from understudy.privacy.pieces import Pieces, PieceSums
-from understudy.privacy.recorded_part import (
-    FEWEST_RECORDS,
-    Part,
-    RecordedPart,
-    Trial,
-    closes_over_tensors,
-)
+from understudy.privacy.recorded_part import FEWEST_RECORDS, Part, RecordedPart, Trial
 from understudy.privacy.recorder import recorder_for
 from understudy.privacy.rowwise import (
     Agreement,
@@ -126,6 +120,7 @@ class GradientEngine:
         """
         if self.is_prepared_for(loss):
             return
+        self._recorded = None  # of another loss, another option of it, or another size
         with (
             secluded(self._noise.callback_stream_seed()),
             torch.enable_grad(),
@@ -141,9 +136,8 @@ class GradientEngine:
                     self._sums = self._backend.sums
             else:
                 self._within_memory(partial(self._check_backend, self._backend, loss, draws))
-            self._recorded = None  # it may hold another option of the loss, or another size
             if self._may_record and self._rows >= FEWEST_RECORDS:
-                self._try_to_record(loss, draws)
+                self._recorded = self._recording(loss, draws)
         self._checked.add(loss)
 
     def clipped_sum(self, loss: Loss, draws: Draws, chosen: Rows) -> GradientSum:
@@ -163,7 +157,7 @@ class GradientEngine:
 
     def _sum(self, loss: Loss, draws: Draws, chosen: Rows) -> GradientSum:
         total, losses = self._new_sum(), []
-        recorded = self._recorded if self._recorded and self._recorded.serves(loss) else None
+        recorded = self._recorded_for(loss, draws)
         for batch, owners in self._micro_batches(chosen, draws):
             real = int((owners >= 0).sum())
             if recorded is None:
@@ -188,29 +182,44 @@ class GradientEngine:
         """Which records of a micro-batch are used: all but its padding."""
         return torch.arange(self._rows, device=self.device) < real
 
-    def _try_to_record(self, loss: Loss, draws: Draws) -> None:
-        """Record a micro-batch of random records, where that can be done and gives the same.
+    def _recorded_for(self, loss: Loss, draws: Draws) -> RecordedPart | None:
+        """The recording, if it serves; else it is dropped, and everything is computed."""
+        if self._recorded is not None and not self._recorded.serves(loss, draws):
+            self._recorded = None
+            self._give_up_recording("the loss or the models are no longer as they were")
+        return self._recorded
+
+    def _recording(self, loss: Loss, draws: Draws) -> RecordedPart | None:
+        """Of a micro-batch of random records, where that can be done and gives the same.
 
         What was checked before is computed if not. So memory that runs out here does not
         make micro-batches smaller: another size would have to be checked first.
         """
-        record = recorder_for(self.device)
+        record, rows = recorder_for(self.device), self._rows
         if record is None or not isinstance(self._backend, CompiledBackend):
-            return
-        example = self._dress(random_batch(self._records, self._rows, self.device), draws)
-        work = partial(self._part, loss)
+            return None
         try:
-            if closes_over_tensors(loss):
-                raise RuntimeError("the loss closes over tensors")
-            trial = Trial(work, self.parameters, example, self._rows)
-            recorded = RecordedPart(record, work, loss, self.models, example, self._rows)
-            trial.require(recorded, _TOLERANCE_REPLAYED[self._speed.precision])
-            self._recorded = recorded
+            example = self._dress(random_batch(self._records, rows, self.device), draws)
+            trial = Trial(partial(self._computed, loss), self.parameters, example, rows)
+            work = partial(self._part, loss)
+            made = RecordedPart(record, work, loss, draws, self.models, example, rows)
+            trial.require(made, _TOLERANCE_REPLAYED[self._speed.precision])
+            return made
         except _CANNOT as error:
-            self._may_record = False
             why = " ".join(str(error).split())[:_WORDS]
-            self.notice = f"private steps are not recorded, so they are slower: {why}"
-            self._free_memory()
+        self._give_up_recording(why)
+        return None
+
+    def _give_up_recording(self, why: str) -> None:
+        self._may_record = False
+        self.notice = f"private steps are not recorded, so they are slower: {why}"
+        self._free_memory()
+
+    def _computed(self, loss: Loss, batch: Batch, real: int) -> list[torch.Tensor]:
+        """The losses of a micro-batch, and what its first records add."""
+        total = self._new_sum()
+        losses = self._add(total, loss, batch, padded(np.arange(real), self._rows))
+        return [losses, total.finish()]
 
     def _part(self, loss: Loss, batch: Batch, used: torch.Tensor) -> Part:
         """What a micro-batch of single records adds.

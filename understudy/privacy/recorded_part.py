@@ -16,9 +16,10 @@ from torch import nn
 
 from understudy.errors import PrivacyError
 from understudy.privacy.backends.base import Loss, standing
-from understudy.privacy.batch import Batch
+from understudy.privacy.batch import Batch, Draws
 from understudy.privacy.clipping import Clipped
 from understudy.privacy.recorder import Recorder
+from understudy.privacy.steadiness import held_by
 
 _NUDGE = 0.1
 """Of parameters, relative: gradients then differ by more than any tolerance."""
@@ -46,9 +47,8 @@ class RecordedPart:
     """Replays work on micro-batches of one form.
 
     It reads the tensors of the models where they lie, with the values that they have by then;
-    it holds them, so that nothing else can come to lie there. It serves as long as the models
-    are otherwise as they were, and the loss closes over the same. What changes inside of an
-    object that the loss closes over is as it was when recorded.
+    it holds them, so that nothing else can come to lie there. It serves as long as models, loss
+    and draws are otherwise as they were.
     """
 
     def __init__(
@@ -56,12 +56,15 @@ class RecordedPart:
         record: Recorder,
         work: Work,
         loss: Loss,
+        draws: Draws,
         models: Sequence[nn.Module],
         example: Batch,
         records: int,
     ) -> None:
-        self._loss, self._holds, self._models = loss, _held_by(loss), list(models)
-        self._standing = standing(models)
+        self._loss, self._draws, self._models = loss, dict(draws), list(models)
+        self._loss_holds, self._standing = held_by(loss), standing(models)
+        if self._loss_holds is None:
+            raise RuntimeError("the loss holds what may change")
         self._held = [tensor.detach() for model in models for tensor in _tensors_of(model)]
         self._batch, self._form = _cloned(example), _form(example)
         self._used = torch.ones(records, dtype=torch.bool, device=example.features.device)
@@ -72,11 +75,14 @@ class RecordedPart:
             lambda: _copy(work(self._batch, self._used).tensors, self._part.tensors)
         )
 
-    def serves(self, loss: Loss) -> bool:
-        """Whether this is the loss that was recorded, and the models are as they were."""
-        if loss is not self._loss or not all(map(_same, _held_by(loss), self._holds)):
-            return False
-        return standing(self._models) == self._standing
+    def serves(self, loss: Loss, draws: Draws) -> bool:
+        """Whether this is the loss that was recorded, and all is as it was."""
+        return (
+            loss is self._loss
+            and dict(draws) == self._draws
+            and held_by(loss) == self._loss_holds
+            and standing(self._models) == self._standing
+        )
 
     def __call__(self, batch: Batch, used: torch.Tensor) -> Part:
         """As the work gives it; it holds until the next call."""
@@ -88,35 +94,44 @@ class RecordedPart:
         return self._part
 
 
+Computed = Callable[[Batch, int], list[torch.Tensor]]
+"""From a micro-batch, of which so many first records are real, to their losses (all), and the
+clipped sum of their gradients."""
+
+
 class Trial:
-    """What work gives of other records than a recording is made with: in other places, some or
-    all but one of them unused, and with parameters of other values.
+    """What is computed of other records than a recording is made with: in other places, some of
+    them padding, and with parameters of other values.
 
     It is computed before anything is recorded. A recording keeps the memory that it works in,
     and computing beside it would take as much again.
     """
 
     def __init__(
-        self, work: Work, parameters: Sequence[torch.Tensor], example: Batch, records: int
+        self, compute: Computed, parameters: Sequence[torch.Tensor], example: Batch, records: int
     ) -> None:
         order = torch.arange(len(example), device=example.features.device)
         others = example.picked(order.roll(len(example) // records))
         self._batch = replace(others, features=others.features.flip(-1))
+        self._places = order[:records]
         self._parameters = list(parameters)
         self._moved = [p.detach() * (1 + _NUDGE * torch.randn_like(p)) for p in parameters]
-        some, one = order[:records] >= records // 3, order[:records] == records - 1
         with self._weights_moved():
-            self._wanted = [(used, _kept(work(self._batch, used))) for used in (some, one)]
+            self._wanted = {
+                real: [tensor.clone() for tensor in compute(self._batch, real)]
+                for real in (records, records // 2, 1)
+            }
 
     def require(self, recorded: RecordedPart, tolerance: float) -> None:
         """Refuse a recording that does not give the same, or adds something of nobody."""
         with self._weights_moved():
-            for used, wanted in self._wanted:
-                for found, other in zip(recorded(self._batch, used).tensors, wanted, strict=True):
+            for real, wanted in self._wanted.items():
+                part = recorded(self._batch, self._places < real)
+                for found, other in zip((part.losses, part.clipped.total), wanted, strict=True):
                     off = float((found - other).norm() / other.norm().clamp(min=1e-30))
                     if not off <= tolerance:
                         raise RuntimeError(f"replayed sums are off by {off:.2g}")
-            nobody = recorded(self._batch, torch.zeros_like(used)).clipped.total
+            nobody = recorded(self._batch, self._places < 0).clipped.total
             if bool((nobody != 0).any()):
                 raise RuntimeError("a replay adds records that are not used")
 
@@ -130,29 +145,11 @@ class Trial:
             _copy(kept, self._parameters)
 
 
-def closes_over_tensors(loss: Loss) -> bool:
-    """Whether a loss holds networks or tensors of its own, which a recording would not follow."""
-    return any(isinstance(held, nn.Module | torch.Tensor) for held in _held_by(loss))
-
-
-def _held_by(loss: Loss) -> list[object]:
-    function = getattr(loss, "__func__", loss)
-    cells = getattr(function, "__closure__", None) or ()
-    return [cell.cell_contents for cell in cells] + [getattr(loss, "__self__", None)]
-
-
-def _same(one: object, other: object) -> bool:
-    plain = isinstance(one, bool | int | float | str) and type(one) is type(other)
-    return one is other or (plain and one == other)
-
-
 def _tensors_of(model: nn.Module) -> Iterator[torch.Tensor]:
     yield from model.parameters()
     yield from model.buffers()
-
-
-def _kept(part: Part) -> list[torch.Tensor]:
-    return [tensor.clone() for tensor in part.tensors]
+    for module in model.modules():
+        yield from (held for held in vars(module).values() if isinstance(held, torch.Tensor))
 
 
 def _form(batch: Batch) -> list[tuple[object, ...]]:

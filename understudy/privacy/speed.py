@@ -24,8 +24,8 @@ class Speed:
     backend: how per-record gradients are computed; `auto` tries each on random data.
     precision: of the forward and backward pass; clipping and noise are always float32 up.
     block_steps: how many steps are kept together when the run is saved, fewer if slow.
-    recorded: on a GPU, record a micro-batch once and replay it for all others. For losses that
-        hold nothing that changes between steps; models may.
+    recorded: on a GPU, record a micro-batch once and replay it for all others, as long as loss
+        and models are as they were but for the values of their tensors.
     """
 
     micro_batch: int = 0

@@ -82,4 +82,5 @@ def standing(models: Sequence[nn.Module]) -> list[object]:
 
 
 def _place(tensor: torch.Tensor) -> tuple[object, ...]:
-    return tensor.data_ptr(), tuple(tensor.stride()), tensor.dtype, tensor.requires_grad
+    form = tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype
+    return tensor.data_ptr(), *form, tensor.requires_grad

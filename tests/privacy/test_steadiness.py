@@ -1,0 +1,135 @@
+"""A loss is recorded only if everything that it holds can be seen to stay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from tests.privacy.rig import classify, mlp
+from understudy.methods.diffusion.network import NetworkSpec
+from understudy.methods.diffusion.settings import DiffusionConfig
+from understudy.methods.diffusion.training import DenoiserTraining
+from understudy.privacy.backends.base import Loss
+from understudy.privacy.batch import Batch
+from understudy.privacy.steadiness import held_by
+
+WEIGHT = 0.5
+TABLE = np.ones(3)
+
+
+class Names(NamedTuple):
+    first: str
+    second: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Options:
+    names: Names
+    weight: float
+
+
+@dataclass
+class Loose:
+    weight: float = 1.0
+
+    def __call__(self, models: Any, batch: Batch) -> torch.Tensor:
+        return self.weight * classify(models, batch)
+
+    def method(self, models: Any, batch: Batch) -> torch.Tensor:
+        return self(models, batch)
+
+
+def by_global(models: Any, batch: Batch) -> torch.Tensor:
+    return WEIGHT * classify(models, batch)
+
+
+def by_array(models: Any, batch: Batch) -> torch.Tensor:
+    return float(TABLE[0]) * classify(models, batch)
+
+
+def inside(models: Any, batch: Batch) -> torch.Tensor:
+    def weighted() -> torch.Tensor:
+        return float(TABLE[0]) * classify(models, batch)
+
+    return weighted()
+
+
+def closing_over(held: object) -> Loss:
+    def loss(models: Any, batch: Batch) -> torch.Tensor:
+        assert held is not None
+        return classify(models, batch)
+
+    return loss
+
+
+def by_default(models: Any, batch: Batch, weight: float = 2.0) -> torch.Tensor:
+    return weight * classify(models, batch)
+
+
+def with_a_network(models: Any, batch: Batch, other: nn.Module = mlp(1)) -> torch.Tensor:  # noqa: B008
+    del other
+    return classify(models, batch)
+
+
+OPTIONS = Options(Names("a", (1, 2)), 0.5)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        classify,
+        by_global,
+        by_default,
+        closing_over(3),
+        closing_over(OPTIONS),
+        closing_over(classify),
+    ],
+)
+def test_what_can_be_seen_to_stay_may_be_recorded(loss: Loss) -> None:
+    assert held_by(loss) is not None
+    assert held_by(loss) == held_by(loss)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        partial(by_default, weight=1.0),
+        Loose(),
+        Loose().method,
+        by_array,
+        inside,
+        with_a_network,
+        closing_over(mlp()),
+        closing_over(torch.ones(1)),
+        closing_over([1.0]),
+        closing_over({"weight": 1.0}),
+        closing_over((1, [2])),
+        closing_over(Loose()),
+        closing_over(Options(Names("a", ()), np.ones(1))),  # type: ignore[arg-type]
+    ],
+)
+def test_what_cannot_be_seen_to_stay_may_not(loss: Loss) -> None:
+    assert held_by(loss) is None
+
+
+def test_a_change_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = held_by(by_global), held_by(by_default)
+    monkeypatch.setitem(globals(), "WEIGHT", 0.1)
+    monkeypatch.setattr(by_default, "__defaults__", (3.0,))
+    assert held_by(by_global) != before[0]
+    assert held_by(by_default) != before[1]
+
+
+def test_the_loss_of_denoisers_may_be_recorded() -> None:
+    config = DiffusionConfig(width=8, multipliers=(1,), blocks=(1,), attention=(0,), patch=1)
+    spec = config.network((1, 4, 4), 3)
+    assert isinstance(spec, NetworkSpec)
+    training = DenoiserTraining(config, spec, 0, torch.device("cpu"))
+    assert held_by(training.loss) is not None
+    assert training.loss is training.loss

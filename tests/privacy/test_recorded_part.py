@@ -19,6 +19,8 @@ from tests.privacy.rig import classify, handle, mlp, records
 from tests.privacy.test_gradients import CASES, Case, critic_loss, one_by_one
 from tests.privacy.test_gradients import recording as batches_of
 from tests.privacy.test_pieces import Unfused
+from understudy.audit.observer import Observer
+from understudy.audit.white_box import _CanaryEngine
 from understudy.data.records import Records
 from understudy.errors import PrivacyError
 from understudy.privacy import gradients as gradients_module
@@ -284,23 +286,12 @@ def test_other_draws_are_computed(recording: Recording) -> None:
     assert recording.replays == TRIALS
 
 
-def test_an_option_of_the_loss_that_changes_is_recorded_anew(recording: Recording) -> None:
-    times = 1
-
-    def loss(models: Any, batch: Batch) -> torch.Tensor:
-        return times * classify(models, batch)
-
-    case = Case(CASES["mlp"].models, loss)
-    engine = engine_of(case, records(13))
-    require_right_sum(case, engine, 6)
-    times = 3
-    require_right_sum(case, engine, 6)
-    assert recording.replays == 2 * (TRIALS + 2)
-
-
-def test_a_weight_of_the_loss_that_moves_is_computed(recording: Recording) -> None:
-    """Its check is not repeated for that, and nothing is recorded anew."""
-    weight = 0.5
+@pytest.mark.parametrize(("before", "after", "anew"), [(1, 3, TRIALS + 2), (0.5, 0.01, 0)])
+def test_a_value_of_the_loss_that_changes_is_seen(
+    before: float, after: float, anew: int, recording: Recording
+) -> None:
+    """With another option it is checked and recorded anew; another weight is computed."""
+    weight = before
 
     def loss(models: Any, batch: Batch) -> torch.Tensor:
         return weight * classify(models, batch)
@@ -308,9 +299,22 @@ def test_a_weight_of_the_loss_that_moves_is_computed(recording: Recording) -> No
     case = Case(CASES["mlp"].models, loss)
     engine = engine_of(case, records(13))
     require_right_sum(case, engine, 6)
-    weight = 0.01
+    weight = after
     require_right_sum(case, engine, 6)
-    assert recording.replays == TRIALS + 2
+    assert recording.replays == TRIALS + 2 + anew
+
+
+def test_audits_record_nothing(recording: Recording) -> None:
+    """There canaries are added to what everybody else adds, and both must go one way."""
+    case, data = CASES["critic"], records(13)
+    planned = DPSGD("sgd", 10, rate=0.5, clip=CLIP, sigma=1.0)
+    how = Speed(4, "compiled", recorded=True)
+    engine = _CanaryEngine(
+        case.models(), planned, how, data, UnitIndex(data), NoiseSource(), expected=6.0
+    )
+    engine.watched_by(Observer(1, 0), np.full(13, -1))
+    engine.prepare(case.loss, {})
+    assert recording.replays == 0
 
 
 @pytest.mark.parametrize("kind", ["elsewhere", "a knob", "a buffer", "longer", "a tensor"])

@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import partial
-from numbers import Integral
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -30,6 +28,7 @@ from understudy.privacy.batch import (
     with_draws,
 )
 from understudy.privacy.clipping import Clipped, ClippedSum, clip_into
+from understudy.privacy.losses import CheckedLosses
 from understudy.privacy.mechanisms import DPSGD
 from understudy.privacy.noise import NoiseSource
 from understudy.privacy.pieces import Pieces, PieceSums
@@ -92,7 +91,7 @@ class GradientEngine:
         self._rows = speed.records_at_once(
             self.width, mechanism.multiplicity, expected, fused=self.device.type == "cuda"
         )
-        self._checked = _Checked()
+        self._checked = CheckedLosses()
         self._backend: GradientBackend | None = None
         self._sums = PieceSums()
         self._recorded: RecordedPart | None = None
@@ -263,7 +262,7 @@ class GradientEngine:
                 if self._rows == 1:
                     raise
             self._rows = max(1, self._rows // 2)
-            self._checked = _Checked()
+            self._checked = CheckedLosses()
             self._recorded = None
             self._free_memory()
 
@@ -376,7 +375,6 @@ _TOLERANCE_IN_USE = MappingProxyType({"float32": 1e-3, "bfloat16": 5e-2})
 _TOLERANCE_REPLAYED = MappingProxyType({"float32": 1e-3, "bfloat16": 1e-2})
 """The kernels are the same; some of them add in another order each time."""
 
-_LOSSES_REMEMBERED = 64
 _WORDS = 200
 _CANNOT = (
     ImportError,
@@ -433,44 +431,3 @@ def padded(owners: Rows, rows: int) -> Rows:
 
 def _same(ours: Sequence[object], theirs: Sequence[object]) -> bool:
     return [id(a) for a in ours] == [id(b) for b in theirs]
-
-
-class _Checked:
-    """The losses that passed their check, told apart by what makes them behave alike.
-
-    A loss written inside a loop is a new function each time, but not a new loss; one that
-    closes over another function, module or option is. Options are words, whole numbers,
-    members of enumerations, and whether a weight is zero; other weights are not told apart.
-    What they close over is held, so that no new object can take the identity of an old one.
-    """
-
-    def __init__(self) -> None:
-        self._passed: dict[tuple[object, ...], list[object]] = {}
-
-    def knows(self, loss: Loss) -> bool:
-        return self._key(loss)[0] in self._passed
-
-    def add(self, loss: Loss) -> None:
-        key, held = self._key(loss)
-        self._passed[key] = held
-        if len(self._passed) > _LOSSES_REMEMBERED:
-            del self._passed[next(iter(self._passed))]
-
-    def _key(self, loss: Loss) -> tuple[tuple[object, ...], list[object]]:
-        function = getattr(loss, "__func__", loss)
-        cells = getattr(function, "__closure__", None) or ()
-        held = [cell.cell_contents for cell in cells]
-        held += getattr(function, "__defaults__", None) or ()
-        held += (getattr(function, "__kwdefaults__", None) or {}).values()
-        held = [h for h in held if callable(h) or isinstance(h, _OPTIONS)]
-        held += [getattr(function, "__code__", loss), getattr(loss, "__self__", None)]
-        return tuple(_identity(h) for h in held), held
-
-
-_OPTIONS = (str, Integral, float, Enum)
-
-
-def _identity(held: object) -> object:
-    if isinstance(held, float):
-        return type(held), held == 0  # a term that is switched on, not a weight that moves
-    return (type(held), held) if isinstance(held, _OPTIONS) else id(held)

@@ -18,8 +18,8 @@ from understudy.errors import PrivacyError
 from understudy.privacy.backends.base import Loss, standing
 from understudy.privacy.batch import Batch, Draws
 from understudy.privacy.clipping import Clipped
+from understudy.privacy.losses import held_by
 from understudy.privacy.recorder import Recorder
-from understudy.privacy.steadiness import held_by
 
 _NUDGE = 0.1
 """Of parameters, relative: gradients then differ by more than any tolerance."""

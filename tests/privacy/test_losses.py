@@ -17,7 +17,7 @@ from understudy.methods.diffusion.settings import DiffusionConfig
 from understudy.methods.diffusion.training import DenoiserTraining
 from understudy.privacy.backends.base import Loss
 from understudy.privacy.batch import Batch
-from understudy.privacy.steadiness import held_by
+from understudy.privacy.losses import held_by
 
 WEIGHT = 0.5
 TABLE = np.ones(3)

@@ -62,7 +62,7 @@ def main() -> None:
     measure.add_argument("--turns", type=Path, help="a folder for several that take turns")
     measure.add_argument("--of", type=int, default=1, help="how many take turns")
     measure.add_argument("--profile", action="store_true", help="also what each kernel takes")
-    measure.add_argument("--recorded", action="store_true", help="private steps are replayed")
+    measure.add_argument("--computed", action="store_true", help="nothing is recorded and replayed")
     evidence = verbs.add_parser("evidence", help="what a folder of measurements shows")
     evidence.add_argument("folder", type=Path)
     evidence.add_argument("--commit", default="HEAD", help="whose files were measured")
@@ -136,7 +136,7 @@ def _measure(asked: argparse.Namespace) -> dict[str, Any]:
         "provenance": Provenance.read().to_json(),
     }
     asked.out.mkdir(parents=True, exist_ok=True)
-    name = f"{asked.network}-{asked.step}-{asked.draws}{'-recorded' if asked.recorded else ''}"
+    name = f"{asked.network}-{asked.step}-{asked.draws}{'-computed' if asked.computed else ''}"
     (asked.out / f"{name}.json").write_text(json.dumps(found, indent=1))
     if table:
         (asked.out / f"{name}.profile.txt").write_text(table)
@@ -195,7 +195,7 @@ def _engine(
     network: nn.Module, records: Records, asked: argparse.Namespace, backend: str
 ) -> GradientEngine:
     mechanism = DPSGD("sgd", 1, rate=0.5, clip=CLIP, sigma=SIGMA, multiplicity=asked.draws)
-    speed = Speed(asked.rows, backend, "bfloat16", recorded=asked.recorded)
+    speed = Speed(asked.rows, backend, "bfloat16", recorded=not asked.computed)
     units = UnitIndex(records)
     return GradientEngine(
         [network], mechanism, speed, records, units, NoiseSource(), float(len(records))
@@ -269,7 +269,7 @@ def _evidence(folder: Path, commit: str, store: Path | None) -> None:
         "engine",
         provenance=machines[0],
         command="python benchmarks/engine.py measure --network NAME --draws N --step STEP "
-        "[--recorded]",
+        "[--computed]",
         config={"networks": {name: NETWORKS[name].to_json() for name in NETWORKS}},
         seeds=[0],
         seconds={

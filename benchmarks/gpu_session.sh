@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The measurements of a GPU machine that has torch and numpy only:
 #
-#     bash benchmarks/gpu_session.sh engine FOLDER     the engine's ten settings, taking turns
+#     bash benchmarks/gpu_session.sh engine FOLDER     the engine's eleven settings, taking turns
 #     bash benchmarks/gpu_session.sh rest FOLDER       drawing, parts of a step, checks
 #     bash benchmarks/gpu_session.sh cells FOLDER JOB PATTERN...    cells of a packed job
 #
@@ -9,8 +9,6 @@
 # each has the GPU for itself, and their classifiers are trained side by side. They take longer than
 # some machines allow a command: start them with `setsid`, look at JOB/*.log, and cut off, begin
 # again with the same words.
-#
-# RECORDED=1 records private steps and replays them (the first two).
 #
 # The first two leave FOLDER/NAME.tgz, the third FOLDER/cells.tgz.aa and so on, of 12 MB each. At
 # home, from the commit whose files were copied:
@@ -33,10 +31,10 @@ mkdir -p "$found" "$folder"
 engine() {
     local each
     for each in "28 dp 32" "28 dp 8" "28 dp 4" "28 dp 1" "28 plain 32" \
-        "32 dp 32" "32 dp 8" "32 dp 4" "32 dp 1" "32 plain 32"; do
+        "32 dp 32" "32 dp 8" "32 dp 4" "32 dp 1" "32 plain 32" "32 dp 1 --computed"; do
         set -- $each
         "$python" "$here/benchmarks/engine.py" measure --network "$1" --step "$2" --draws "$3" \
-            --out "$found" --turns "$work/turns" --of 10 ${RECORDED:+--recorded} &
+            --out "$found" --turns "$work/turns" --of 11 ${4-} &
     done
     wait
 }
@@ -44,7 +42,7 @@ engine() {
 rest() {
     "$python" "$here/benchmarks/drawing.py" --device cuda --out "$found"
     "$python" "$here/benchmarks/step_parts.py" --device cuda --steps 40 --out "$found"
-    "$python" "$here/benchmarks/gpu_checks.py" --out "$found" ${RECORDED:+--recorded}
+    "$python" "$here/benchmarks/gpu_checks.py" --out "$found"
 }
 
 away() {

@@ -95,7 +95,7 @@ def test_rounding_that_a_neighbour_changes_is_seen(
 
         return values, Pieces(tuple(off(piece) for piece in found.values))
 
-    asked = argparse.Namespace(network="tiny", draws=2, records=6, recorded=False)
+    asked = argparse.Namespace(network="tiny", draws=2, records=6, computed=True)
     cpu = torch.device("cpu")
     assert max(script.check_engine("float32", cpu, asked)["others_moved"].values()) <= 1e-6
     monkeypatch.setattr(GradientEngine, "_compute", rounded)

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from understudy.errors import UserError
-from understudy.nets.unet import UNet, UNetSpec
+from understudy.nets import unet
+from understudy.nets.unet import Block, UNet, UNetSpec
 
 SPEC = UNetSpec(1, 8, 3, width=8, multipliers=(1, 1), blocks=(1, 1), attention=(4,), patch=1)
 GAIN = 0.25
@@ -68,3 +69,16 @@ def test_any_width_attends(width: int) -> None:
     """Heads divide the channels, whatever they are."""
     network = replace(SPEC, width=width, multipliers=(1,), blocks=(1,), attention=(8,)).build()
     assert network(*rows()).shape == (5, 1, 8, 8)
+
+
+def test_channels_lie_innermost_from_the_first_block_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU; a convolution of one channel cannot tell how its images lie."""
+    innermost = torch.channels_last
+    monkeypatch.setattr(unet, "_channels_last", lambda i: i.contiguous(memory_format=innermost))
+    network, seen = SPEC.build(), []
+    blocks = [layer for layer in network.modules() if isinstance(layer, Block)]
+    for block in blocks:
+        block.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    network(*rows())
+    assert len(seen) == len(blocks)
+    assert all(images.is_contiguous(memory_format=innermost) for images in seen)

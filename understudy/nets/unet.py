@@ -132,7 +132,8 @@ class UNet(nn.Module):
         self, images: torch.Tensor, noise_level: torch.Tensor, labels: torch.Tensor
     ) -> torch.Tensor:
         about = F.silu(self.noise(noise_level) + self.label(labels))
-        hidden = self.enter(_channels_last(F.pixel_unshuffle(images, self.spec.patch)))
+        entering = _channels_last(F.pixel_unshuffle(images, self.spec.patch))
+        hidden = _channels_last(self.enter(entering))
         kept: list[torch.Tensor] = []
         for layer in self.down:
             if isinstance(layer, Block):
@@ -251,7 +252,8 @@ class Doubling(nn.Module):
 
 
 def _channels_last(images: torch.Tensor) -> torch.Tensor:
-    """On a GPU, where convolutions are made for it: the layers after it keep it so."""
+    """On a GPU, where convolutions are made for it: the layers after it keep it so, unless they
+    cannot tell; images of one channel lie the same either way."""
     return images.contiguous(memory_format=torch.channels_last) if images.is_cuda else images
 
 

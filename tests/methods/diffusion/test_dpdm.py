@@ -158,6 +158,11 @@ class TestPlan:
         assert speed_of(config, small, cuda).micro_batch == 0
         assert speed_of(replace(config, micro_batch=7), small, cuda).micro_batch == 7
 
+    def test_micro_batches_are_recorded_on_a_gpu(self) -> None:
+        small = SMALL.network((1, 8, 8), 3)
+        devices = [torch.device("cpu"), torch.device("cuda")]
+        assert [speed_of(SMALL, small, device).recorded for device in devices] == [False, True]
+
     def test_large_networks_are_given_fewer_records_at_once(self) -> None:
         """What a processor keeps of a micro-batch of the mnist preset was 20 MB a pass."""
         config = resolve_config(get_method("dpdm"), "mnist", 1.0).config

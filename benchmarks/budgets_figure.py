@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from measure import EVIDENCE, REPOSITORY
 from pictures import Axis, Mark, Panel, panels
+from present_presets import departures
 
 from understudy.bench.store import read_store
 
@@ -58,10 +59,13 @@ def pictures(runs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def points_of(run: Mapping[str, Any]) -> list[Point]:
-    """The accuracies of a finished run on whole data by its preset, under the protocols drawn."""
+    """The accuracies of a finished run on whole data, by its preset as it is now, under the
+    protocols drawn."""
     config = run["config"]
-    whole = run["status"] == "ok" and config["limit"] is None and not config["changes"]
+    whole = run["status"] == "ok" and config["limit"] is None
     if not whole or config["dataset"] not in DATASETS or config["method"] not in METHODS:
+        return []
+    if departures(config):
         return []
     protocol = run["metrics"]["protocol"]["name"]
     return [

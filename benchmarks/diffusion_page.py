@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from page_tables import below, blocks_of, measured, table
+from present_presets import departures
 
 from understudy.bench.store import read_store
 
@@ -45,7 +46,9 @@ def cells(folder: Path) -> list[str]:
     """Runs by the protocol of the suite `diffusion`: what it promises, and what it took."""
     stored = (file.parsed() for file in read_store(folder).of_kind("run", trusted_only=True))
     runs = [run for run in stored if run["metrics"]["protocol"]["name"] == PROTOCOL]
-    whole, changed = ([r for r in runs if bool(r["config"]["changes"]) is c] for c in (False, True))
+    whole, changed = (
+        [r for r in runs if bool(departures(r["config"])) is c] for c in (False, True)
+    )
     said: list[str] = []
     if whole:
         said += [
@@ -57,7 +60,8 @@ def cells(folder: Path) -> list[str]:
         ]
     if changed:
         said += [
-            "**The same with other settings** (`benchmarks/minutes.yaml`), and so in other times:",
+            "**The same with other settings**, those of `benchmarks/minutes.yaml` and of earlier "
+            "presets, and so in other times:",
             _cells("cell, and what differs from its preset", changed),
         ]
     return said
@@ -81,7 +85,7 @@ def _cell(run: Mapping[str, Any]) -> list[str]:
     named, mean = read["wrn-40-4"], read["mean"]
     title = f"{config['dataset']} {config['method']} epsilon {config['epsilon']:g}"
     return [
-        ", ".join([title, *sorted(config["changes"])]),
+        ", ".join([title, *departures(config)]),
         f"{100 * named['value']:.1f}% ({100 * named['low']:.1f} to {100 * named['high']:.1f})",
         f"{100 * mean['value']:.1f}%",
         f"{seconds['fit']:.0f} + {seconds['sample']:.0f} s",

@@ -26,8 +26,12 @@ def test_the_pictures_are_drawn_from_the_evidence(figure: ModuleType) -> None:
         assert kept == text, f"run benchmarks/budgets_figure.py: {name} is of other evidence"
 
 
+PRESET = load_script("present_presets").settings_now("dpdm", "digits", 2.0)
+
+
 def run(protocol: str = "standard", status: str = "ok", **changes: Any) -> dict[str, Any]:
-    whole = {"dataset": "digits", "method": "dpdm", "epsilon": 2.0, "limit": None, "changes": []}
+    whole: dict[str, Any] = {"dataset": "digits", "method": "dpdm", "epsilon": 2.0, "limit": None}
+    whole["settings"] = PRESET
     read = {"value": 0.8, "low": 0.7, "high": 0.9, "reference": 0.95, "chance": 0.1}
     row = {"metric": "gen2real accuracy", "variant": "cnn", "status": "ok", **read}
     metrics = {"protocol": {"name": protocol}, "rows": [row]}
@@ -40,7 +44,8 @@ def run(protocol: str = "standard", status: str = "ok", **changes: Any) -> dict[
         ({}, True),
         ({"status": "failed"}, False),
         ({"limit": 50}, False),
-        ({"changes": ["steps"]}, False),
+        ({"settings": PRESET | {"steps": 9}}, False),
+        ({"settings": PRESET | {"withdrawn": 1}}, False),
         ({"dataset": "portraits"}, False),
     ],
 )

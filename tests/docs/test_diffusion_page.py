@@ -59,7 +59,9 @@ def test_a_cell_says_what_it_took_and_what_it_changed(page: ModuleType) -> None:
         {"variant": "wrn-40-4", "value": 0.811, "low": 0.804, "high": 0.819},
         {"variant": "mean of wrn-40-4, cnn", "value": 0.805, "low": 0.8, "high": 0.81},
     ]
-    config = {"dataset": "digits", "method": "dpdm", "epsilon": 1.0, "changes": ["steps=9"]}
+    config: dict[str, Any] = {"dataset": "digits", "method": "dpdm", "epsilon": 1.0}
+    now = load_script("present_presets").settings_now("dpdm", "digits", 1.0)
+    config["settings"] = now | {"steps": 9}
     seconds = {"fit": 472.6, "sample": 33.8}
     told = page._cell({"config": config, "seconds": seconds, "metrics": {"rows": rows}})
     cell, named, mean, took = told

@@ -156,10 +156,11 @@ def gpu_checks(result: Mapping[str, Any]) -> list[str]:
         found["replayed"] = max(error or 0.0 for error in replayed)
         words["replayed"] = "replayed sums of private steps, from computed ones"
     equal = "equal" if result["stream"]["equal"] else "do not equal"
+    how = "replayed" if result.get("recorded") else "computed, not replayed"
     return [
         f"**What a GPU computes** (`benchmarks/gpu_checks.py`; {result['device']}): random words "
         f"and values {equal} those of a CPU, bit for bit; the rest beside what is promised "
-        f"({'kept' if result['kept'] else 'not kept'}).",
+        f"({'kept' if result['kept'] else 'not kept'}), of private steps that were {how}.",
         table(
             ["off by, at most", "found", "promised"],
             [[said, f"{found[k]:.1e}", f"{promised[k]:.0e}"] for k, said in words.items()],

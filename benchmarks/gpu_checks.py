@@ -306,7 +306,8 @@ def unrounded_products() -> Iterator[None]:
 
 def others_moved(engine: GradientEngine, draws: dict[str, Any], many: int) -> dict[str, float]:
     """How far, in clips, the sum over the same records with the same draws moves when one more
-    comes before them, so that each has another place; and when the last becomes another."""
+    comes before them, so that each has another place; and when the last becomes another. Replayed,
+    where steps are."""
     assert engine._backend is not None
     rows = engine._rows
     trial, other = (
@@ -316,6 +317,9 @@ def others_moved(engine: GradientEngine, draws: dict[str, Any], many: int) -> di
     beside = _joined(trial.rows(0, (rows - 1) * many), other.rows(0, many))
 
     def sum_of(batch: Batch, first: int) -> torch.Tensor:
+        if engine._recorded is not None:
+            used = engine._first(first + rows - 1) & ~engine._first(first)
+            return engine._recorded(batch, used).clipped.total.clone()
         total = ClippedSum(CLIP, engine.width, engine.device, single=True)
         _, found = engine._compute(engine._backend, denoise, batch)
         kept = Pieces(tuple(piece[first : first + rows - 1] for piece in _pieces(found)))

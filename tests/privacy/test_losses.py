@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from tests.privacy.rig import classify, mlp
 from understudy.methods.diffusion.network import NetworkSpec
@@ -62,8 +66,7 @@ def inside(models: Any, batch: Batch) -> torch.Tensor:
 
 def closing_over(held: object) -> Loss:
     def loss(models: Any, batch: Batch) -> torch.Tensor:
-        assert held is not None
-        return classify(models, batch)
+        return classify(models, batch) if held is not None else torch.zeros(len(batch))
 
     return loss
 
@@ -77,6 +80,47 @@ def with_a_network(models: Any, batch: Batch, other: nn.Module = mlp(1)) -> torc
     return classify(models, batch)
 
 
+def reading(held: object) -> Callable[[], object]:
+    return lambda: held
+
+
+def by_module(models: Any, batch: Batch) -> torch.Tensor:
+    return settings.WEIGHT * classify(models, batch)
+
+
+def importing(models: Any, batch: Batch) -> torch.Tensor:
+    from tests.privacy import test_losses
+
+    return test_losses.WEIGHT * classify(models, batch)
+
+
+@dataclass(frozen=True)
+class ByMethod:
+    """A frozen one whose method reads what may change."""
+
+    def weight(self) -> float:
+        return float(TABLE[0])
+
+
+@dataclass(frozen=True)
+class ByProperty:
+    @property
+    def weight(self) -> float:
+        return float(TABLE[0])
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A frozen one with something of its class that may change."""
+
+    table: ClassVar[list[float]] = [1.0]
+
+
+class Kind(Enum):
+    FIRST = 1
+
+
+settings = sys.modules[__name__]
 OPTIONS = Options(Names("a", (1, 2)), 0.5)
 
 
@@ -89,6 +133,8 @@ OPTIONS = Options(Names("a", (1, 2)), 0.5)
         closing_over(3),
         closing_over(OPTIONS),
         closing_over(classify),
+        closing_over(reading(reading(OPTIONS))),
+        closing_over((Options, Kind, Kind.FIRST, torch, torch.exp, F.silu, len)),
     ],
 )
 def test_what_can_be_seen_to_stay_may_be_recorded(loss: Loss) -> None:
@@ -112,6 +158,15 @@ def test_what_can_be_seen_to_stay_may_be_recorded(loss: Loss) -> None:
         closing_over((1, [2])),
         closing_over(Loose()),
         closing_over(Options(Names("a", ()), np.ones(1))),  # type: ignore[arg-type]
+        closing_over(reading(mlp())),
+        closing_over((1, reading(reading([1.0])))),
+        closing_over({"weight": 1.0}.get),
+        closing_over(ByMethod()),
+        closing_over(ByProperty()),
+        closing_over(Shared()),
+        closing_over(Loose),
+        by_module,
+        importing,
     ],
 )
 def test_what_cannot_be_seen_to_stay_may_not(loss: Loss) -> None:
@@ -119,11 +174,14 @@ def test_what_cannot_be_seen_to_stay_may_not(loss: Loss) -> None:
 
 
 def test_a_change_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = held_by(by_global), held_by(by_default)
+    losses = [by_global, by_default, closing_over(by_default), closing_over(OPTIONS)]
+    before = [held_by(loss) for loss in losses]
+    assert [held_by(loss) for loss in losses] == before
     monkeypatch.setitem(globals(), "WEIGHT", 0.1)
     monkeypatch.setattr(by_default, "__defaults__", (3.0,))
-    assert held_by(by_global) != before[0]
-    assert held_by(by_default) != before[1]
+    monkeypatch.setattr(Options, "twice", lambda self: 2 * self.weight, raising=False)
+    after = [held_by(loss) for loss in losses]
+    assert all(one != other for one, other in zip(before, after, strict=True))
 
 
 def test_the_loss_of_denoisers_may_be_recorded() -> None:

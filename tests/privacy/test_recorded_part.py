@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from tests.privacy.rig import classify, handle, mlp, records
 from tests.privacy.test_gradients import CASES, Case, critic_loss, one_by_one
@@ -70,7 +70,7 @@ class Tape(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         found = func(*args, **(kwargs or {}))
-        self._calls.append((func, args, kwargs or {}, found))
+        self._calls.append((func, *(_memory(part) for part in (args, kwargs or {}, found))))
         return found
 
     def play(self) -> None:
@@ -79,6 +79,11 @@ class Tape(TorchDispatchMode):
             for new, old in zip(tree_leaves(again), tree_leaves(found), strict=True):
                 if isinstance(new, torch.Tensor) and new.data_ptr() != old.data_ptr():
                     old.copy_(new)
+
+
+def _memory(values: Any) -> Any:
+    """Tensors by where they lie now, wherever they are told to lie later."""
+    return tree_map_only(torch.Tensor, torch.Tensor.detach, values)
 
 
 class Recording:
@@ -391,16 +396,34 @@ class Faded(nn.Module):
         return said
 
 
-def test_a_loss_that_holds_what_may_change_is_computed(recording: Recording) -> None:
-    other = mlp(1)
+@pytest.mark.parametrize("through", ["itself", "a function"])
+def test_a_loss_that_holds_what_may_change_is_computed(through: str, recording: Recording) -> None:
+    """Nor where it lies is held: somebody's records could come to lie there."""
+    network = mlp(1)
+    other = network if through == "itself" else lambda rows: network(rows)
 
     def loss(models: Any, batch: Batch) -> torch.Tensor:
         said: torch.Tensor = models[0](batch.features) - other(batch.features).detach()
         return said.square().sum(dim=1)
 
-    engine = engine_of(CASES["mlp"], records(13))
-    require_right_sum(Case(CASES["mlp"].models, loss), engine, 6)
+    case = Case(CASES["mlp"].models, loss)
+    engine = engine_of(case, records(13))
+    require_right_sum(case, engine, 6)
+    for parameter in network.parameters():
+        parameter.data = parameter.data + 1
+    require_right_sum(case, engine, 6)
     assert "holds what may change" in engine.notice
+    assert recording.replays == 0
+
+
+def test_a_model_with_a_tensor_elsewhere_is_computed(recording: Recording) -> None:
+    """A recording would keep its value."""
+    model: Any = Faded()
+    model.elsewhere = torch.zeros((), device="meta")
+    case = Case(lambda: [model], CASES["mlp"].loss)
+    engine = engine_of(case, records(13))
+    engine.prepare(case.loss, {})
+    assert "on another device" in engine.notice
     assert recording.replays == 0
 
 

@@ -234,7 +234,8 @@ class GradientEngine:
         return Part(values, Clipped(total, norms, clip))
 
     def _new_sum(self) -> ClippedSum:
-        """The one bound on units' gradients, which an audit puts to the test too."""
+        """The one bound on units' gradients, which an audit puts to the test too (a recording has
+        `clip_into` of it)."""
         # Whether every unit has one record is private: only its declaration may choose between
         # orders of floating-point operations.
         single = self._records.units is None

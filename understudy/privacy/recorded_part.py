@@ -66,6 +66,8 @@ class RecordedPart:
         if self._loss_holds is None:
             raise RuntimeError("the loss holds what may change")
         self._held = [tensor.detach() for model in models for tensor in _tensors_of(model)]
+        if any(tensor.device != example.features.device for tensor in self._held):
+            raise RuntimeError("a model holds a tensor on another device, whose value would stay")
         self._batch, self._form = _cloned(example), _form(example)
         self._used = torch.ones(records, dtype=torch.bool, device=example.features.device)
         first = work(self._batch, self._used)

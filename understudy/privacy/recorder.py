@@ -7,6 +7,7 @@ waits for nothing. Whoever replays must hold it against what is computed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
@@ -18,10 +19,18 @@ _REHEARSALS = 3
 
 def recorder_for(device: torch.device) -> Recorder | None:
     """CUDA graphs, on a GPU that has them."""
-    return _recorded if device.type == "cuda" and torch.version.cuda else None
+    if device.type != "cuda" or not torch.version.cuda:
+        return None
+    return partial(_recorded, device)
 
 
-def _recorded(work: Callable[[], None]) -> Callable[[], None]:
+def _recorded(device: torch.device, work: Callable[[], None]) -> Callable[[], None]:
+    """On that GPU, whichever is the current one."""
+    with torch.cuda.device(device):
+        return _recorded_here(work)
+
+
+def _recorded_here(work: Callable[[], None]) -> Callable[[], None]:
     """Done a few times first, beside the current stream: libraries set themselves up then.
 
     Either stream, and the recording, has memory of its own: what the others hold ready is given

@@ -56,8 +56,8 @@ def forecast_steps(config: DiffusionConfig, facts: Facts, public_passes: int = 0
 
 
 def speed_of(config: DiffusionConfig, network: NetworkSpec, device: torch.device) -> Speed:
-    """On a GPU the engine's own micro-batches, recorded; on a CPU an eighth of the expected draw,
-    or as much as fits in some memory.
+    """On a GPU the engine's own micro-batches, recorded where it can; on a CPU an eighth of the
+    expected draw, or as much as fits in some memory.
 
     A draw that is slightly larger than whole micro-batches costs one more, padded: small
     ones waste less, and fit a processor's cache.

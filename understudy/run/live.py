@@ -8,8 +8,8 @@ whenever a run stops.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from understudy.privacy.mechanisms import DPSGD, Mechanism
 from understudy.privacy.plan import Plan
@@ -20,13 +20,23 @@ _PRICED = 10
 
 
 class LiveSpending:
-    """Progress that says, of the private steps of a plan, what they have cost so far."""
+    """Progress that says, of the private steps of a plan, what they have cost so far.
+
+    Other bars on their way, as that of a compiler, take no time of theirs.
+    """
 
     def __init__(self, progress: Progress, plan: Plan, counts: Mapping[str, int]) -> None:
         self._progress, self._plan, self._counts = progress, plan, counts
+        self._aside = 0.0
 
-    def task(self, description: str, total: int | None = None) -> AbstractContextManager[Task]:
-        return self._progress.task(description, total)
+    @contextmanager
+    def task(self, description: str, total: int | None = None) -> Iterator[Task]:
+        began = time.monotonic()
+        try:
+            with self._progress.task(description, total) as bar:
+                yield bar
+        finally:
+            self._aside += time.monotonic() - began
 
     @contextmanager
     def steps_of(self, mechanism: str, description: str, total: int) -> Iterator[Task]:
@@ -34,17 +44,23 @@ class LiveSpending:
         assert isinstance(planned, DPSGD)
         passes = planned.rate * self._counts[planned.part] * planned.multiplicity
         with self._progress.task(description, total) as bar:
-            yield _SpendingBar(bar, self._plan, planned, passes)
+            yield _SpendingBar(bar, self._plan, planned, passes, self._clock)
 
     def say(self, line: str) -> None:
         self._progress.say(line)
+
+    def _clock(self) -> float:
+        return time.monotonic() - self._aside
 
 
 class _SpendingBar:
     """A bar of DP-SGD steps. `passes`: those a step is expected to take, by declared counts."""
 
-    def __init__(self, bar: Task, plan: Plan, mechanism: DPSGD, passes: float) -> None:
+    def __init__(
+        self, bar: Task, plan: Plan, mechanism: DPSGD, passes: float, clock: Callable[[], float]
+    ) -> None:
         self._bar, self._plan, self._mechanism, self._passes = bar, plan, mechanism, passes
+        self._clock = clock
         self._done, self._here, self._told = 0, 0, 0
         self._since = 0.0
         self._priced, self._spent = -1, ""
@@ -54,12 +70,10 @@ class _SpendingBar:
         self._done += steps
         self._told += 1
         if self._told == 1:  # of what earlier processes did
-            self._since = time.monotonic()
+            self._since = self._clock()
         else:
             self._here += steps
         self._bar.note(", ".join(filter(None, (self._cost(), self._rate()))))
-        if self._told == 2:  # the first block here, which waited for the compiler
-            self._since, self._here = time.monotonic(), 0
 
     def note(self, text: str) -> None:
         self._bar.note(text)
@@ -77,7 +91,7 @@ class _SpendingBar:
     def _rate(self) -> str:
         if not self._here:
             return ""
-        seconds = max(time.monotonic() - self._since, 1e-9)
+        seconds = max(self._clock() - self._since, 1e-9)
         return f"{self._here * self._passes / seconds:,.0f} passes/s"
 
 

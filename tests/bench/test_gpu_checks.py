@@ -12,10 +12,13 @@ import numpy as np
 import pytest
 import torch
 
+from tests.privacy.test_recorded_part import Recording, Written
 from tests.scripts import load_script, run_bare
+from understudy.privacy import gradients as gradients_module
 from understudy.privacy.gradients import GradientEngine
 from understudy.privacy.noise import NoiseSource
 from understudy.privacy.pieces import Pieces
+from understudy.privacy.recorded_part import RecordedPart, Trial
 
 script = load_script("gpu_checks")
 
@@ -100,6 +103,28 @@ def test_rounding_that_a_neighbour_changes_is_seen(
     assert max(script.check_engine("float32", cpu, asked)["others_moved"].values()) <= 1e-6
     monkeypatch.setattr(GradientEngine, "_compute", rounded)
     assert script.check_engine("float32", cpu, asked)["others_moved"][kind] > 1e-6
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_replay_is_asked_what_one_record_moves(
+    wrong: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replay that is right of everybody, and yet adds a record more where it is not used."""
+    monkeypatch.setattr(gradients_module, "CompiledBackend", Written)
+    monkeypatch.setattr(gradients_module, "recorder_for", lambda _: Recording())
+    monkeypatch.setattr(gradients_module, "_makers", lambda *_: [Written])
+    if wrong:
+        right = RecordedPart.__call__
+
+        def one_more(self: RecordedPart, batch: Any, used: torch.Tensor) -> Any:
+            return right(self, batch, used.roll(1) | used if used.any() else used)
+
+        monkeypatch.setattr(Trial, "require", lambda *_: None)
+        monkeypatch.setattr(RecordedPart, "__call__", one_more)
+    asked = argparse.Namespace(network="tiny", draws=2, records=6, computed=False)
+    found = script.check_engine("float32", torch.device("cpu"), asked)
+    assert found["recorded"]
+    assert (max(found["others_moved"].values()) > script.PROMISED["others_moved"]) is wrong
 
 
 @pytest.mark.parametrize(

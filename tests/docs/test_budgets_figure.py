@@ -46,6 +46,8 @@ def run(protocol: str = "standard", status: str = "ok", **changes: Any) -> dict[
         ({"limit": 50}, False),
         ({"settings": PRESET | {"steps": 9}}, False),
         ({"settings": PRESET | {"withdrawn": 1}}, False),
+        ({"settings": {n: v for n, v in PRESET.items() if n != "guidance"}}, True),
+        ({"settings": {n: v for n, v in PRESET.items() if n != "patch"}}, False),
         ({"dataset": "portraits"}, False),
     ],
 )

@@ -416,6 +416,24 @@ def test_a_loss_that_holds_what_may_change_is_computed(through: str, recording: 
     assert recording.replays == 0
 
 
+def test_a_loss_that_reads_what_nobody_holds_is_computed(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However it comes by it; torch itself is not looked into."""
+    monkeypatch.setattr(torch, "somebodys", mlp(1), raising=False)
+
+    def loss(models: Any, batch: Batch) -> torch.Tensor:
+        said: torch.Tensor = models[0](batch.features)
+        other: Any = torch.somebodys  # type: ignore[attr-defined]
+        return (said - other(batch.features).detach()).square().sum(dim=1)
+
+    case = Case(CASES["mlp"].models, loss)
+    engine = engine_of(case, records(13))
+    require_right_sum(case, engine, 6)
+    assert "neither a model's nor its rows'" in engine.notice
+    assert recording.replays == 0
+
+
 def test_a_model_with_a_tensor_elsewhere_is_computed(recording: Recording) -> None:
     """A recording would keep its value."""
     model: Any = Faded()

@@ -68,14 +68,22 @@ def test_passes_are_those_expected_by_declared_counts(monkeypatch: pytest.Monkey
     with progress.steps_of("steps", "training", 100) as bar:
         bar.advance(20)  # by earlier processes
         with progress.task("compiling"):
-            clock[0] = 110.0
+            clock[0] = 50.0
+            with progress.task("some of it"):
+                clock[0] = 110.0
         clock[0] = 112.0
         bar.advance(10)
         # 10 steps of 100 units with 4 draws each, in 2 seconds beside the compiler's 100.
         assert shown.notes[-1].endswith("2,000 passes/s")
-        clock[0] = 113.0
-        bar.advance(20)
+        with progress.task("a bar around steps"):
+            clock[0] = 113.0
+            bar.advance(20)
         assert shown.notes[-1].endswith("4,000 passes/s")
+        clock[0] = 115.0
+        bar.advance(10)
+    assert shown.notes[-1].endswith("3,200 passes/s")
+    with progress.task("drawing"):
+        clock[0] = 200.0
 
 
 def test_nothing_done_costs_nothing_and_a_bare_machine_cannot_tell(

@@ -18,11 +18,15 @@ from understudy.errors import PrivacyError
 from understudy.privacy.backends.base import Loss, standing
 from understudy.privacy.batch import Batch, Draws
 from understudy.privacy.clipping import Clipped
-from understudy.privacy.losses import held_by
+from understudy.privacy.holdings import held_by
 from understudy.privacy.recorder import Recorder
+from understudy.privacy.tensors_read import reads_others
 
 _NUDGE = 0.1
 """Of parameters, relative: gradients then differ by more than any tolerance."""
+
+_READ = 2
+"""Rows on which it is seen which tensors a loss reads."""
 
 FEWEST_RECORDS = 3
 """Of a micro-batch: with fewer, a trial could not tell records apart."""
@@ -68,6 +72,8 @@ class RecordedPart:
         self._held = [tensor.detach() for model in models for tensor in _tensors_of(model)]
         if any(tensor.device != example.features.device for tensor in self._held):
             raise RuntimeError("a model holds a tensor on another device, whose value would stay")
+        if reads_others(loss, self._models, example.rows(0, _READ), self._held):
+            raise RuntimeError("the loss reads a tensor that is neither a model's nor its rows'")
         self._batch, self._form = _cloned(example), _form(example)
         self._used = torch.ones(records, dtype=torch.bool, device=example.features.device)
         first = work(self._batch, self._used)

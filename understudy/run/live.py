@@ -8,7 +8,7 @@ whenever a run stops.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from understudy.privacy.mechanisms import DPSGD, Mechanism
@@ -22,21 +22,24 @@ _PRICED = 10
 class LiveSpending:
     """Progress that says, of the private steps of a plan, what they have cost so far.
 
-    Other bars on their way, as that of a compiler, take no time of theirs.
+    A bar between two of its steps, as that of a compiler, takes no time of theirs.
     """
 
     def __init__(self, progress: Progress, plan: Plan, counts: Mapping[str, int]) -> None:
         self._progress, self._plan, self._counts = progress, plan, counts
-        self._aside = 0.0
+        self._bar: _SpendingBar | None = None
 
     @contextmanager
     def task(self, description: str, total: int | None = None) -> Iterator[Task]:
-        began = time.monotonic()
+        waiting, self._bar = self._bar, None  # so that a bar inside of this one is not counted too
+        began, moves = time.monotonic(), waiting.moves if waiting else 0
         try:
             with self._progress.task(description, total) as bar:
                 yield bar
         finally:
-            self._aside += time.monotonic() - began
+            self._bar = waiting
+            if waiting and waiting.moves == moves:
+                waiting.leave_out(time.monotonic() - began)
 
     @contextmanager
     def steps_of(self, mechanism: str, description: str, total: int) -> Iterator[Task]:
@@ -44,36 +47,38 @@ class LiveSpending:
         assert isinstance(planned, DPSGD)
         passes = planned.rate * self._counts[planned.part] * planned.multiplicity
         with self._progress.task(description, total) as bar:
-            yield _SpendingBar(bar, self._plan, planned, passes, self._clock)
+            self._bar = _SpendingBar(bar, self._plan, planned, passes)
+            try:
+                yield self._bar
+            finally:
+                self._bar = None
 
     def say(self, line: str) -> None:
         self._progress.say(line)
-
-    def _clock(self) -> float:
-        return time.monotonic() - self._aside
 
 
 class _SpendingBar:
     """A bar of DP-SGD steps. `passes`: those a step is expected to take, by declared counts."""
 
-    def __init__(
-        self, bar: Task, plan: Plan, mechanism: DPSGD, passes: float, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, bar: Task, plan: Plan, mechanism: DPSGD, passes: float) -> None:
         self._bar, self._plan, self._mechanism, self._passes = bar, plan, mechanism, passes
-        self._clock = clock
-        self._done, self._here, self._told = 0, 0, 0
+        self._done, self._here, self.moves = 0, 0, 0
         self._since = 0.0
         self._priced, self._spent = -1, ""
 
     def advance(self, steps: int = 1) -> None:
         self._bar.advance(steps)
         self._done += steps
-        self._told += 1
-        if self._told == 1:  # of what earlier processes did
-            self._since = self._clock()
+        self.moves += 1
+        if self.moves == 1:  # of what earlier processes did
+            self._since = time.monotonic()
         else:
             self._here += steps
         self._bar.note(", ".join(filter(None, (self._cost(), self._rate()))))
+
+    def leave_out(self, seconds: float) -> None:
+        """Time that passed since the last step, and that no step took."""
+        self._since += seconds
 
     def note(self, text: str) -> None:
         self._bar.note(text)
@@ -91,7 +96,7 @@ class _SpendingBar:
     def _rate(self) -> str:
         if not self._here:
             return ""
-        seconds = max(self._clock() - self._since, 1e-9)
+        seconds = max(time.monotonic() - self._since, 1e-9)
         return f"{self._here * self._passes / seconds:,.0f} passes/s"
 
 

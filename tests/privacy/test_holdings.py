@@ -6,7 +6,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
+from functools import lru_cache, partial, wraps
+from time import monotonic
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from understudy.methods.diffusion.settings import DiffusionConfig
 from understudy.methods.diffusion.training import DenoiserTraining
 from understudy.privacy.backends.base import Loss
 from understudy.privacy.batch import Batch
-from understudy.privacy.losses import held_by
+from understudy.privacy.holdings import held_by
 
 WEIGHT = 0.5
 TABLE = np.ones(3)
@@ -36,6 +37,9 @@ class Names(NamedTuple):
 class Options:
     names: Names
     weight: float
+
+    def doubled(self) -> float:
+        return 2 * self.weight
 
 
 @dataclass
@@ -116,8 +120,49 @@ class Shared:
     table: ClassVar[list[float]] = [1.0]
 
 
+@dataclass(frozen=True)
+class SharedUnderAName:
+    _table: ClassVar[list[float]] = [1.0]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A frozen one that remembers what it once read."""
+
+    @lru_cache  # noqa: B019
+    def weight(self) -> float:
+        return float(TABLE[0])
+
+
+class Further(Options):
+    """Of a frozen one, and yet it can be given attributes."""
+
+
 class Kind(Enum):
     FIRST = 1
+
+
+class Loosely(Enum):
+    FIRST = (1, [2.0])
+
+
+def further(held: object) -> Further:
+    found = Further(Names("a", ()), 0.5)
+    found.more = held  # type: ignore[attr-defined]
+    return found
+
+
+@wraps(F.mse_loss)
+def wrapped(*words: Any) -> torch.Tensor:
+    return float(TABLE[0]) * F.mse_loss(*words)
+
+
+def with_an_attribute(held: object) -> Callable[..., torch.Tensor]:
+    def loss(models: Any, batch: Batch) -> torch.Tensor:
+        return classify(models, batch)
+
+    loss.held = held  # type: ignore[attr-defined]
+    return closing_over(loss)
 
 
 settings = sys.modules[__name__]
@@ -135,6 +180,7 @@ OPTIONS = Options(Names("a", (1, 2)), 0.5)
         closing_over(classify),
         closing_over(reading(reading(OPTIONS))),
         closing_over((Options, Kind, Kind.FIRST, torch, torch.exp, F.silu, len)),
+        closing_over((torch.float32, torch.channels_last, OPTIONS.doubled, further(1.0))),
     ],
 )
 def test_what_can_be_seen_to_stay_may_be_recorded(loss: Loss) -> None:
@@ -164,6 +210,14 @@ def test_what_can_be_seen_to_stay_may_be_recorded(loss: Loss) -> None:
         closing_over(ByMethod()),
         closing_over(ByProperty()),
         closing_over(Shared()),
+        closing_over(SharedUnderAName()),
+        closing_over(Kept()),
+        closing_over(further([1.0])),
+        closing_over(Loosely.FIRST),
+        closing_over(Loosely),
+        closing_over(wrapped),
+        closing_over(monotonic),
+        with_an_attribute([1.0]),
         closing_over(Loose),
         by_module,
         importing,
@@ -182,6 +236,24 @@ def test_a_change_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Options, "twice", lambda self: 2 * self.weight, raising=False)
     after = [held_by(loss) for loss in losses]
     assert all(one != other for one, other in zip(before, after, strict=True))
+
+
+def test_what_takes_the_place_of_another_is_seen() -> None:
+    """Also where it was there already, elsewhere, and where it is equal and yet another."""
+    held: list[object] = [F.relu, F.relu, F.silu, 1]
+    first, second, third, number = held
+
+    def loss(models: Any, batch: Batch) -> torch.Tensor:
+        return classify(models, batch) if (first, second, third, number) else torch.zeros(1)
+
+    before = held_by(loss)
+    assert before is not None
+    second = F.silu
+    assert held_by(loss) != before
+    second, number = F.relu, True
+    assert held_by(loss) != before
+    number = 1
+    assert held_by(loss) == before
 
 
 def test_the_loss_of_denoisers_may_be_recorded() -> None:

@@ -49,6 +49,11 @@ class Batch:
             raise KeyError("these records have no label")
         return self.attributes[self.label]
 
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """All that it holds."""
+        return [self.features, *self.attributes.values(), *self.draws.values()]
+
     def row(self, index: int) -> Batch:
         """One row, as a batch of one."""
         return self.rows(index, index + 1)

@@ -115,20 +115,24 @@ def _by_function(function: FunctionType) -> list[object] | None:
 
 def _by_class(kind: type) -> list[object] | None:
     """The methods and values of a class whose objects stay as they are."""
-    if not _is_frozen(kind) and not issubclass(kind, Enum):
-        return None
-    found: list[object] = [member.value for member in kind] if issubclass(kind, Enum) else []
+    if issubclass(kind, Enum):
+        return [*(member.value for member in kind), *_methods(kind)]
+    members = [(name, m) for name, m in _members(kind) if not isinstance(m, FunctionType)]
+    values = [member for name, member in members if not _is_made(name, member)]
+    may_give_anything = any(hasattr(value, "__get__") for value in values)
+    return [*_methods(kind), *values] if _is_frozen(kind) and not may_give_anything else None
+
+
+def _members(kind: type) -> Iterator[tuple[str, object]]:
     for base in kind.__mro__:
         own = {} if _is_librarys(base.__module__) else vars(base)
-        for name, member in own.items():
-            inner = _unwrapped(member)
-            if isinstance(inner, FunctionType):
-                found += [inner] if inner.__code__.co_filename not in _MADE else []
-            elif not (_is_made(name, inner) or issubclass(kind, Enum)):
-                if hasattr(inner, "__get__"):
-                    return None  # it may give anything
-                found.append(inner)
-    return found
+        yield from ((name, _unwrapped(member)) for name, member in own.items())
+
+
+def _methods(kind: type) -> list[FunctionType]:
+    """Those that somebody wrote."""
+    found = [member for _, member in _members(kind) if isinstance(member, FunctionType)]
+    return [method for method in found if method.__code__.co_filename not in _MADE]
 
 
 def _is_made(name: str, member: object) -> bool:

@@ -96,7 +96,7 @@ class RecordedPart:
         """As the work gives it; it holds until the next call."""
         if _form(batch) != self._form or used.shape != self._used.shape:
             raise PrivacyError("a micro-batch of another form than was recorded.")
-        _copy([*_tensors(batch), used], [*_tensors(self._batch), self._used])
+        _copy([*batch.tensors, used], [*self._batch.tensors, self._used])
         self._replay()
         self.replays += 1
         return self._part
@@ -169,10 +169,6 @@ def _form(batch: Batch) -> list[tuple[object, ...]]:
 def _copy(values: Sequence[torch.Tensor], places: Sequence[torch.Tensor]) -> None:
     for value, place in zip(values, places, strict=True):
         place.copy_(value)
-
-
-def _tensors(batch: Batch) -> list[torch.Tensor]:
-    return [batch.features, *batch.attributes.values(), *batch.draws.values()]
 
 
 def _cloned(batch: Batch) -> Batch:

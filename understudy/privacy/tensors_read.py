@@ -21,8 +21,7 @@ def reads_others(
     loss: Loss, models: Sequence[Any], batch: Batch, known: Sequence[torch.Tensor]
 ) -> bool:
     """Whether a loss reads memory that is neither the batch's nor that of known tensors."""
-    given = [batch.features, *batch.attributes.values(), *batch.draws.values()]
-    reading = _Reading([*given, *known])
+    reading = _Reading([*batch.tensors, *known])
     with reading, torch.enable_grad():
         loss(models, batch)
     return reading.others

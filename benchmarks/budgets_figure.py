@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from measure import EVIDENCE, REPOSITORY
 from pictures import Axis, Mark, Panel, panels
-from present_presets import departures
 
+from understudy.bench.departures import departures
 from understudy.bench.store import read_store
 
 IMAGES = REPOSITORY / "docs" / "images"

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from page_tables import below, blocks_of, measured, table
-from present_presets import departures
 
+from understudy.bench.departures import departures
 from understudy.bench.store import read_store
 
 ROOT = Path(__file__).resolve().parent.parent

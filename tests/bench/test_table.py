@@ -18,6 +18,8 @@ from understudy.bench.table import Table, build_table
 from understudy.bench.table_text import text_table
 from understudy.bench.table_words import notes
 from understudy.errors import UserError
+from understudy.methods.config import config_to_json, resolve_config
+from understudy.methods.registry import get_method
 
 ACCURACY = "gen2real accuracy"
 
@@ -161,9 +163,14 @@ def test_runs_on_other_contents_of_a_dataset_are_not_averaged(tmp_path: Path) ->
     assert "60.0 ±1.0 (1)" in text_table(table_of(tmp_path))
 
 
+def settings_of(epsilon: float, **changes: object) -> dict[str, object]:
+    preset = resolve_config(get_method("dp-merf"), "mnist", epsilon).config
+    return config_to_json(preset) | changes
+
+
 def test_configurations_of_one_method_are_told_apart(tmp_path: Path) -> None:
     runs = [
-        run_evidence(rows=[accuracy(v)], settings={"steps": steps, "width": 4})
+        run_evidence(rows=[accuracy(v)], settings=settings_of(1.0, steps=steps))
         for steps, v in ((10, 0.8), (20, 0.9))
     ]
     write_all_evidence(tmp_path, runs)
@@ -173,25 +180,37 @@ def test_configurations_of_one_method_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_a_preset_and_what_departs_from_it_are_told_apart(tmp_path: Path) -> None:
-    """By the departures, not by all in which presets of two budgets differ; and in full, where
-    names that are cut short would be the same."""
-    long = ["first_setting_of_many=1", "second_setting_of_many=2"]
-    kinds: list[tuple[float, int, float, list[str]]] = [
-        (1.0, 10, 0.7, []),
-        (10.0, 20, 0.8, []),
-        (10.0, 30, 0.9, ["steps=30"]),
-        (10.0, 40, 0.6, [*long, "steps=40"]),
-        (10.0, 50, 0.5, [*long, "steps=50"]),
+    """By the departures, not by all in which they differ; and in full, where names that are cut
+    short would be the same."""
+    long = {"first_setting_of_many": 1, "second_setting_of_many": 2}
+    kinds: list[tuple[float, dict[str, object]]] = [
+        (0.8, {}),
+        (0.9, {"steps": 30}),
+        (0.6, long | {"steps": 40}),
+        (0.5, long | {"steps": 50}),
     ]
     runs = [
-        run_evidence(rows=[accuracy(v)], epsilon=epsilon, settings={"steps": n}, departures=changes)
-        for epsilon, n, v, changes in kinds
+        run_evidence(rows=[accuracy(v)], epsilon=10.0, settings=settings_of(10.0, **changes))
+        for v, changes in kinds
     ]
     write_all_evidence(tmp_path, runs)
     names = {line.split("  ")[0] for line in text_table(table_of(tmp_path)).splitlines()}
-    assert {"dp-merf", "dp-merf steps=30"} <= names
-    assert {f"dp-merf {', '.join(long)}, steps={n}" for n in (40, 50)} <= names
-    assert not any("steps=10" in name or "steps=20" in name for name in names)
+    words = ", ".join(f"{name}={value}" for name, value in long.items())
+    told = {"", " steps=30", *(f" {words}, steps={n}" for n in (40, 50))}
+    assert {name for name in names if name.startswith("dp-merf")} == {f"dp-merf{t}" for t in told}
+
+
+def test_configurations_that_depart_alike_are_told_by_all_in_which_they_differ(
+    tmp_path: Path,
+) -> None:
+    runs = [
+        run_evidence("elsewhere", rows=[accuracy(v)], settings={"steps": steps, "width": 4})
+        for steps, v in ((10, 0.8), (20, 0.9))
+    ]
+    write_all_evidence(tmp_path, runs)
+    shown = text_table(table_of(tmp_path))
+    assert "elsewhere steps=10  80.0" in shown
+    assert "elsewhere steps=20  90.0" in shown
 
 
 def test_untrusted_evidence_is_marked_and_never_averaged_in(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ import pytest
 
 from tests.scripts import load_script
 from understudy.bench.store import read_store
+from understudy.methods.config import config_to_json, resolve_config
+from understudy.methods.registry import get_method
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +28,7 @@ def test_the_pictures_are_drawn_from_the_evidence(figure: ModuleType) -> None:
         assert kept == text, f"run benchmarks/budgets_figure.py: {name} is of other evidence"
 
 
-PRESET = load_script("present_presets").settings_now("dpdm", "digits", 2.0)
+PRESET = config_to_json(resolve_config(get_method("dpdm"), "digits", 2.0).config)
 
 
 def run(protocol: str = "standard", status: str = "ok", **changes: Any) -> dict[str, Any]:

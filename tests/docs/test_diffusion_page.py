@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from tests.scripts import load_script
+from understudy.methods.config import config_to_json, resolve_config
+from understudy.methods.registry import get_method
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +62,8 @@ def test_a_cell_says_what_it_took_and_what_it_changed(page: ModuleType) -> None:
         {"variant": "mean of wrn-40-4, cnn", "value": 0.805, "low": 0.8, "high": 0.81},
     ]
     config: dict[str, Any] = {"dataset": "digits", "method": "dpdm", "epsilon": 1.0}
-    now = load_script("present_presets").settings_now("dpdm", "digits", 1.0)
-    config["settings"] = now | {"steps": 9}
+    preset = resolve_config(get_method("dpdm"), "digits", 1.0).config
+    config["settings"] = config_to_json(preset) | {"steps": 9}
     seconds = {"fit": 472.6, "sample": 33.8}
     told = page._cell({"config": config, "seconds": seconds, "metrics": {"rows": rows}})
     cell, named, mean, took = told

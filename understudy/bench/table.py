@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from understudy.bench.columns import Column, Line, Wanted, check_wanted
+from understudy.bench.departures import departures
 from understudy.bench.figures import FailedRun, MetricFacts, OurFigure, our_figures
 from understudy.bench.store import Store
 
@@ -230,19 +231,17 @@ def _our_lines(store: Store, figures: Sequence[OurFigure]) -> list[Line]:
 def _details(
     store: Store, rivals: Mapping[str, Collection[str]], examples: Mapping[str, str]
 ) -> dict[str, str]:
-    """For each configuration that has rivals: how it departs from its preset, or, where others
-    depart in the same way, the settings in which they differ."""
+    """For each configuration that has rivals: how it departs from its preset as it is now, or,
+    where others depart in the same way, the settings in which they differ."""
     names = {examples[configuration] for configuration in rivals}
     configs = {f.name: f.parsed()["config"] for f in store.files if f.name in names}
+    changed = {name: departures(config) for name, config in configs.items()}
     found: dict[str, str] = {}
     for configuration, group in rivals.items():
-        own = configs[examples[configuration]]
-        all_of_them = [configs[examples[rival]] for rival in sorted(group)]
-        departures = {tuple(config.get("changes", ())) for config in all_of_them}
-        alone = len(departures) == len(all_of_them)
-        found[configuration] = ", ".join(
-            own.get("changes", ()) if alone else _apart(own, all_of_them)
-        )
+        own, others = examples[configuration], [examples[rival] for rival in sorted(group)]
+        alone = len({changed[name] for name in others}) == len(others)
+        apart = _apart(configs[own], [configs[name] for name in others])
+        found[configuration] = ", ".join(changed[own] if alone else apart)
     return found
 
 

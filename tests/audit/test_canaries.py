@@ -102,8 +102,20 @@ def test_a_release_that_knows_nothing_of_them_does_not() -> None:
     assert abs(right - 500) < 6 * np.sqrt(250)
 
 
-def test_scores_of_identical_and_few_released_records_are_finite() -> None:
-    canaries = random_records(RECORDS, 5, seed=3)
+@pytest.mark.parametrize("seed", range(8))
+def test_scores_of_identical_and_few_released_records_are_finite(seed: int) -> None:
+    """Whether squared lengths and products of copies cancel to the last bit is the processor's
+    choice, and no distance."""
+    canaries = random_records(RECORDS, 5, seed=seed)
     same = canaries.select(np.zeros(3, dtype=np.int64))
     assert np.isfinite(density_scores(canaries, same)).all()
     assert density_scores(same, same) == pytest.approx(np.zeros(3))
+
+
+def test_the_smallest_change_of_a_large_image_is_a_distance() -> None:
+    light = np.full((2, 3, 64, 64), 255, dtype=np.uint8)
+    light[1, 0, 0, 0] = 254
+    records = replace(RECORDS.select(np.zeros(2, dtype=np.int64)), features=light)
+    scores = density_scores(records, records.select(np.zeros(1, dtype=np.int64)))
+    assert scores[0] == pytest.approx(0.0)
+    assert scores[1] < -1.0

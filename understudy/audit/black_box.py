@@ -13,6 +13,10 @@ _ROWS_AT_ONCE = 256
 _NARROW = 0.02
 """The squared width of the kernel, beside the mean squared distance to the nearest record."""
 
+_ROUNDING = 1e-12
+"""Of two records' squared lengths: a squared distance below it is that of copies. One grey level
+of one pixel is hundreds of times more in images of 64x64 pixels."""
+
 _FEWEST_NEIGHBOURS = 20
 """Below so many released records of its label, a canary is compared with all of them."""
 
@@ -44,10 +48,12 @@ def _blocks(canaries: Records, released: Records) -> Iterator[Scores]:
     of_canaries, of_released = np.asarray(canaries.labels), np.asarray(released.labels)
     for start in range(0, len(known), _ROWS_AT_ONCE):
         some = slice(start, start + _ROWS_AT_ONCE)
-        squares = (known[some] ** 2).sum(axis=1)[:, None] + lengths - 2 * known[some] @ made.T
+        both = (known[some] ** 2).sum(axis=1)[:, None] + lengths
+        squares = both - 2 * known[some] @ made.T
+        apart = np.where(squares <= _ROUNDING * both, 0.0, squares)
         other_label = of_canaries[some, None] != of_released
         enough = (~other_label).sum(axis=1) >= _FEWEST_NEIGHBOURS
-        yield np.where(other_label & enough[:, None], np.inf, np.maximum(squares, 0.0))
+        yield np.where(other_label & enough[:, None], np.inf, apart)
 
 
 def _flat(records: Records) -> Scores:

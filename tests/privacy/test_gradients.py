@@ -323,15 +323,18 @@ def test_changed_weights_frozen_or_not_and_buffers_are_followed(backend: str) ->
 
 
 class Faded(nn.Module):
-    """Two knobs that are neither parameters nor buffers, and a note of what went through."""
+    """Three knobs that are neither parameters nor buffers, one among others as peft keeps its
+    own, and a note of what went through."""
 
     def __init__(self) -> None:
         super().__init__()
         self.linear = nn.Linear(16, 3)
         self.alpha, self.shift, self.last = 0.5, torch.zeros(3), torch.zeros(3)
+        self.scaling = {"default": 1.0}
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        scores = self.alpha * self.linear(images.flatten(1)) + self.shift
+        scale = self.alpha * self.scaling["default"]
+        scores = scale * self.linear(images.flatten(1)) + self.shift
         self.last.copy_(scores.detach().sum(dim=0))
         return scores if self.training else 2.0 * scores
 
@@ -344,6 +347,7 @@ def test_knobs_that_a_method_turns_between_steps_are_followed(backend: str) -> N
     engine = engine_of(case, backend, data)
     engine.prepare(classify, {})
     model.alpha, model.shift = 1.5, torch.tensor([3.0, 0.0, -3.0])
+    model.scaling["default"] = 0.5
     model.train(backend == "opacus")
     seen = recording(engine)
     model.last = torch.zeros(3)
@@ -382,6 +386,26 @@ class Bypassed(nn.Module):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         return nn.functional.linear(images.flatten(1), self.linear.weight)
+
+
+class AskingForPrecision(nn.Module):
+    """Asks for the precision of its first parameter, and fails where it has none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(16, 3)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        for parameter in self.parameters():
+            precision = parameter.dtype
+        said: torch.Tensor = self.linear(images.flatten(1).to(precision))
+        return said
+
+
+def test_a_backend_whose_twins_a_network_does_not_accept_is_not_used() -> None:
+    engine = engine_of(Case(lambda: [AskingForPrecision()], classify), "auto", records(6))
+    engine.prepare(classify, {})
+    assert not isinstance(engine._backend, ExpandedBackend)
 
 
 @pytest.mark.parametrize("make", [Folded, Bypassed])

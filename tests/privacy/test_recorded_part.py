@@ -322,7 +322,9 @@ def test_audits_record_nothing(recording: Recording) -> None:
     assert recording.replays == 0
 
 
-@pytest.mark.parametrize("kind", ["elsewhere", "a knob", "a buffer", "longer", "a tensor"])
+@pytest.mark.parametrize(
+    "kind", ["elsewhere", "a knob", "one of several", "a buffer", "longer", "a tensor"]
+)
 def test_models_that_are_no_longer_as_they_were_are_computed(
     kind: str, recording: Recording
 ) -> None:
@@ -334,6 +336,8 @@ def test_models_that_are_no_longer_as_they_were_are_computed(
         engine.parameters[0].data = 2 * engine.parameters[0].data
     elif kind == "a knob":
         model.fade = 0.25
+    elif kind == "one of several":
+        model.scaling["default"] = 2.0
     elif kind == "a buffer":
         model.offset = torch.tensor(1.0)
     elif kind == "longer":
@@ -387,12 +391,14 @@ class Faded(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.inner, self.fade, self.values = mlp(), 0.5, torch.arange(8.0)
+        self.scaling = {"default": 1.0}
         self.register_buffer("offset", torch.tensor(0.5))
         self.register_buffer("table", self.values[:2])
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         further = self.table.mean() + self.values[0] + (0.1 if self.training else 0.2)
-        said: torch.Tensor = self.fade * self.inner(rows - self.offset - further)
+        scale = self.fade * self.scaling["default"]
+        said: torch.Tensor = scale * self.inner(rows - self.offset - further)
         return said
 
 

@@ -384,9 +384,11 @@ _CANNOT = (
     ValueError,
     TypeError,
     AttributeError,
+    NameError,
     UserError,
 )
-"""What a backend raises on models or losses that it cannot handle."""
+"""What a backend raises on models or losses that it cannot handle: their own mistakes were raised
+before, when the loss was checked with the models themselves."""
 
 
 def _makers(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 import torch
+from peft import LoraConfig, inject_adapter_in_model
 from torch import nn
 
 from understudy.nets.unet import UNet
@@ -17,8 +18,17 @@ from understudy.privacy.batch import Batch
 RECORDS, DRAWS, CLASSES = 3, 2, 3
 
 
+def adapted_by_peft() -> nn.Module:
+    """A frozen U-Net with LoRA beside every convolution and dense layer, attention's too."""
+    network = UNet(1, 8, CLASSES, 8, (1, 2), (1, 1), (4,), patch=1)
+    layers = [n for n, m in network.named_modules() if type(m) in (nn.Linear, nn.Conv2d)]
+    lora = LoraConfig(r=2, lora_alpha=3, target_modules=layers)
+    adapted: nn.Module = inject_adapter_in_model(lora, network)
+    return adapted
+
+
 class LowRank(nn.Module):
-    """A frozen layer beside a trained one of low rank, as LoRA adds it."""
+    """A frozen layer beside a trained one of low rank."""
 
     def __init__(self, frozen: nn.Linear | nn.Conv2d, rank: int) -> None:
         super().__init__()
@@ -57,6 +67,7 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "u-net": lambda: UNet(1, 8, CLASSES, 8, (1, 2), (1, 1), (4,), patch=1),
     "u-net of patches": lambda: UNet(1, 8, CLASSES, 8, (1, 1), (2, 0), (4, 2), 2, 0.25),
     "low rank": Adapted,
+    "lora": adapted_by_peft,
 }
 
 
@@ -94,6 +105,12 @@ def one_by_one(network: nn.Module, batch: Batch) -> torch.Tensor:
     return torch.stack(found)
 
 
+def test_lora_moves_nothing_but_its_own_layers() -> None:
+    moved = [n for n, p in adapted_by_peft().named_parameters() if p.requires_grad]
+    assert len(moved) == 58
+    assert all(".lora_A." in name or ".lora_B." in name for name in moved)
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_gives_each_record_the_gradient_it_has_alone(name: str) -> None:
     network, batch = awake(NETWORKS[name]()), batch_of(RECORDS * DRAWS)
@@ -103,9 +120,10 @@ def test_a_network_gives_each_record_the_gradient_it_has_alone(name: str) -> Non
     assert float(error.max()) <= 1e-5
 
 
-def test_low_precision_is_close_and_stays_low() -> None:
+@pytest.mark.parametrize("name", ["low rank", "lora"])
+def test_low_precision_is_close_and_stays_low(name: str) -> None:
     """Kernels and matrices give bfloat16 gradients: what is clipped is what was computed."""
-    network, batch = awake(NETWORKS["low rank"]()), batch_of(RECORDS * DRAWS)
+    network, batch = awake(NETWORKS[name]()), batch_of(RECORDS * DRAWS)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         _, gradients = ExpandedBackend([network]).per_record(denoise, batch, DRAWS)
     low = [piece.dtype == torch.bfloat16 for piece in gradients.values]
@@ -114,18 +132,21 @@ def test_low_precision_is_close_and_stays_low() -> None:
     assert float((gradients.dense() - expected).norm()) <= 5e-2 * float(expected.norm())
 
 
-def test_a_compiled_pass_is_the_pass_that_was_compiled() -> None:
+@pytest.mark.parametrize("name", ["low rank", "lora"])
+def test_a_compiled_pass_is_the_pass_that_was_compiled(name: str) -> None:
     """Traced whole, without a compiler behind it: what the GPU's would be given."""
-    network, batch = awake(NETWORKS["low rank"]()), batch_of(RECORDS * DRAWS)
+    network, batch = awake(NETWORKS[name]()), batch_of(RECORDS * DRAWS)
     compiled = CompiledBackend([network], through="eager")
     values, gradients = compiled.per_record(denoise, batch, DRAWS)
     again, expected = compiled.reference.per_record(denoise, batch, DRAWS)
     assert torch.allclose(values, again)
     assert torch.allclose(gradients.dense(), expected.dense(), atol=1e-6)
     with torch.no_grad():
-        network.grow.weight.mul_(2.0)
+        trainable([network])[-1].mul_(2.0)
     _, moved = compiled.per_record(denoise, batch, DRAWS)
-    assert float((moved.dense() - one_by_one(network, batch)).norm()) <= 1e-4
+    expected = one_by_one(network, batch)
+    assert float((moved.dense() - expected).norm()) <= 1e-5 * float(expected.norm())
+    assert float((moved.dense() - gradients.dense()).norm()) > 1e-2 * float(expected.norm())
 
 
 def test_the_u_net_is_as_large_as_it_says_and_begins_at_zero() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -58,8 +59,8 @@ def follow(model: nn.Module, twin: nn.Module, *, mode: bool = True) -> None:
         for key, value in vars(module).items():
             if key in torchs_own:
                 continue
-            if value is None or isinstance(value, bool | int | float | str):
-                held.__dict__[key] = value
+            if _is_plain(value):
+                held.__dict__[key] = copy.deepcopy(value)
             elif isinstance(value, torch.Tensor):
                 held.__dict__[key] = value.detach().clone()
 
@@ -76,9 +77,18 @@ def standing(models: Sequence[nn.Module]) -> list[object]:
             for key, value in vars(module).items():
                 if isinstance(value, torch.Tensor):
                     found.append((key, _place(value)))
-                elif key not in torchs_own and isinstance(value, bool | int | float | str):
-                    found.append((key, value))
+                elif key not in torchs_own and _is_plain(value):
+                    found.append((key, copy.deepcopy(value)))
     return found
+
+
+def _is_plain(value: object) -> bool:
+    """Whether it is a number, a word, nothing, or a collection of these."""
+    if isinstance(value, Mapping):
+        return all(_is_plain(part) for pair in value.items() for part in pair)
+    if isinstance(value, list | tuple | set | frozenset):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str)
 
 
 def _place(tensor: torch.Tensor) -> tuple[object, ...]:

@@ -67,6 +67,13 @@ class RecordLayer(nn.Module):
         self._expansion = expansion
         self._places = expansion.place(layer.weight), expansion.place(_bias(layer))
 
+    @property
+    def weight(self) -> torch.Tensor:
+        """For a module around it that asks what form it has, as peft's do. What is computed with
+        it has no gradient here: a backend is compared with each record alone before it is used."""
+        found: torch.Tensor = self.original.weight
+        return found
+
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         expansion = self._expansion
         layer: Any = self.original

@@ -71,7 +71,8 @@ class RecordLayer(nn.Module):
     def weight(self) -> torch.Tensor:
         """For a module around it that asks what form it has, as peft's do. What is computed with
         it has no gradient here: a backend is compared with each record alone before it is used."""
-        found: torch.Tensor = self.original.weight
+        layer: Any = self.original
+        found: torch.Tensor = layer.weight
         return found
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:

@@ -129,7 +129,7 @@ def test_a_kept_label_that_cannot_be_sent_is_named_at_once(place, capsys):
         "kept label 'hat' cannot be sent: the encoder's file declares only tone, row, side" in said
     )
     assert "'row' cannot" not in said
-    assert "30 records are few" in said
+    assert "60 records are few" in said
 
 
 def test_a_column_that_names_people_is_refused_before_training(place, capsys):
@@ -173,7 +173,7 @@ def test_what_does_not_exist_is_said_not_to(capsys):
     refused(capsys, [*COLLECT, "L", "--sign", "key"], "the key file key does not exist", "keygen")
     assert run(["keygen", "mine.key", "mine.public"]) == 0
     assert run(["filter", *COLLECT, "L", "--sign", "mine.key"]) == 0
-    assert "(30 records of 1 user)" in capsys.readouterr().out
+    assert "(60 records of 1 user)" in capsys.readouterr().out
     assert run(["verify", "out", "--key", "key"]) == 1
     assert "the key file key does not exist" in capsys.readouterr().out
     for words in ([], ["--encoder", "e.safetensors"]):

@@ -76,7 +76,7 @@ def test_a_filter_that_hardly_filters_writes_no_folder(place, capsys):
     train = ["filter", "train", "e.safetensors", "mine", *WORDS]
     assert run([*train, "--budget", "1e-7", "-o", "still.filter"]) == 0
     apply = ["apply", "e.safetensors", "still.filter", "mine", "-o", "S"]
-    refused(capsys, apply, "30 of 30 filtered records are near copies", "--budget")
+    refused(capsys, apply, "60 of 60 filtered records are near copies", "--budget")
     assert not (place / "S").exists()
     assert told(capsys, ["spent", "mine"])["runs"] == 0
     assert run([*train, "-o", "good.filter"]) == 0

@@ -48,8 +48,8 @@ def place(ready, tmp_path, monkeypatch):
 
 
 def pictures(folder, count=60):
-    """Of so many, three near copies pass a device's gate: with thirty, filters of three steps made
-    one more than passes in one folder of three thousand."""
+    """Of so many, three near copies pass a device's gate: with thirty, filters of three steps make
+    one more than passes in about one folder of three thousand."""
     from PIL import Image
 
     from tests.federated.scene import records

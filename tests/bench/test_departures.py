@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,6 +41,19 @@ def test_settings_are_held_against_those_of_the_preset(
 def test_of_a_method_that_is_not_here_it_says_what_the_run_says() -> None:
     config = {"method": "elsewhere", "dataset": "digits", "epsilon": 2.0, "settings": {"a": 1}}
     assert departures(config | {"changes": ["a=1"]}) == ("a=1",)
+
+
+def test_nothing_that_evidence_names_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table of somebody's evidence runs none of their code."""
+    (tmp_path / "named_by_evidence.py").write_text("raise SystemExit('it ran')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for method in ("named_by_evidence.py:Method", "named_by_evidence:Method"):
+        config = {"method": method, "dataset": "digits", "epsilon": 2.0, "settings": {}}
+        assert departures(config | {"changes": ["a=1"]}) == ("a=1",)
+    assert "named_by_evidence" not in sys.modules
 
 
 @pytest.mark.parametrize("method", method_names())

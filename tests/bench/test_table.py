@@ -163,14 +163,14 @@ def test_runs_on_other_contents_of_a_dataset_are_not_averaged(tmp_path: Path) ->
     assert "60.0 ±1.0 (1)" in text_table(table_of(tmp_path))
 
 
-def settings_of(epsilon: float, **changes: object) -> dict[str, object]:
-    preset = resolve_config(get_method("dp-merf"), "mnist", epsilon).config
+def settings_of(method: str, epsilon: float, **changes: object) -> dict[str, object]:
+    preset = resolve_config(get_method(method), "mnist", epsilon).config
     return config_to_json(preset) | changes
 
 
 def test_configurations_of_one_method_are_told_apart(tmp_path: Path) -> None:
     runs = [
-        run_evidence(rows=[accuracy(v)], settings=settings_of(1.0, steps=steps))
+        run_evidence(rows=[accuracy(v)], settings=settings_of("dp-merf", 1.0, steps=steps))
         for steps, v in ((10, 0.8), (20, 0.9))
     ]
     write_all_evidence(tmp_path, runs)
@@ -180,24 +180,31 @@ def test_configurations_of_one_method_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_a_preset_and_what_departs_from_it_are_told_apart(tmp_path: Path) -> None:
-    """By the departures, not by all in which they differ; and in full, where names that are cut
-    short would be the same."""
+    """By the departures, not by all in which presets of two budgets differ; and in full, where
+    names that are cut short would be the same."""
+    assert settings_of("dp-feta", 1.0) != settings_of("dp-feta", 10.0)
     long = {"first_setting_of_many": 1, "second_setting_of_many": 2}
-    kinds: list[tuple[float, dict[str, object]]] = [
-        (0.8, {}),
-        (0.9, {"steps": 30}),
-        (0.6, long | {"steps": 40}),
-        (0.5, long | {"steps": 50}),
+    kinds: list[tuple[float, float, dict[str, object]]] = [
+        (1.0, 0.7, {}),
+        (10.0, 0.8, {}),
+        (10.0, 0.9, {"steps": 30}),
+        (10.0, 0.6, long | {"steps": 40}),
+        (10.0, 0.5, long | {"steps": 50}),
     ]
     runs = [
-        run_evidence(rows=[accuracy(v)], epsilon=10.0, settings=settings_of(10.0, **changes))
-        for v, changes in kinds
+        run_evidence(
+            "dp-feta",
+            rows=[accuracy(v)],
+            epsilon=epsilon,
+            settings=settings_of("dp-feta", epsilon, **changes),
+        )
+        for epsilon, v, changes in kinds
     ]
     write_all_evidence(tmp_path, runs)
     names = {line.split("  ")[0] for line in text_table(table_of(tmp_path)).splitlines()}
     words = ", ".join(f"{name}={value}" for name, value in long.items())
     told = {"", " steps=30", *(f" {words}, steps={n}" for n in (40, 50))}
-    assert {name for name in names if name.startswith("dp-merf")} == {f"dp-merf{t}" for t in told}
+    assert {name for name in names if name.startswith("dp-feta")} == {f"dp-feta{t}" for t in told}
 
 
 def test_configurations_that_depart_alike_are_told_by_all_in_which_they_differ(

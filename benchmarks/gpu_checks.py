@@ -370,7 +370,8 @@ def _evidence(folder: Path, store: Path | None, commit: str = "HEAD") -> None:
         "gpu-checks",
         provenance=provenance,
         command="python benchmarks/gpu_checks.py --out FOLDER"
-        + ("" if found["recorded"] else " --computed"),
+        + ("" if found["recorded"] else " --computed")
+        + ("" if found["recording"]["milliseconds"] else " --timed 0"),
         config={"network": NETWORKS[found["network"]].to_json(), "draws": found["draws"]},
         seeds=[0],
         seconds={},

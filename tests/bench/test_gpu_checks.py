@@ -35,6 +35,12 @@ def test_they_run_where_only_torch_is_and_become_evidence(tmp_path: Path) -> Non
     script._evidence(tmp_path / "found", tmp_path / "store")
     kept = json.loads((tmp_path / "store" / "gpu-checks.json").read_text())
     assert kept["result"]["stream"]["equal"]
+    assert kept["command"].endswith("--out FOLDER")
+    found["recording"]["milliseconds"] = {}
+    (tmp_path / "found" / "gpu_checks.json").write_text(json.dumps(found))
+    script._evidence(tmp_path / "found", tmp_path / "untimed")
+    kept = json.loads((tmp_path / "untimed" / "gpu-checks.json").read_text())
+    assert kept["command"].endswith("--timed 0")
 
 
 def test_the_distribution_is_judged_both_ways() -> None:

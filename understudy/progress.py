@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
 from typing import Protocol, runtime_checkable
 
 
@@ -114,7 +115,15 @@ class _Line:
             self._said, self._done_then = now, self._done
             whole = "" if self._total is None else f"/{self._total}"
             noted = f", {self._note}" if self._note else ""
-            self._write(f"{self._description} {self._done}{whole} ({rate:.1f}/s{noted})")
+            left = _left(self._total, self._done, rate)
+            self._write(f"{self._description} {self._done}{whole} ({rate:.1f}/s{left}{noted})")
 
     def note(self, text: str) -> None:
         self._note = text
+
+
+def _left(total: int | None, done: int, rate: float) -> str:
+    """How long it still takes at this rate, after a comma."""
+    if total is None or not 0 < done < total or rate <= 0:
+        return ""
+    return f", {timedelta(seconds=round((total - done) / rate))} left"

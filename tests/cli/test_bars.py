@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import time
 from contextlib import redirect_stderr
 
@@ -37,7 +38,7 @@ def test_a_log_gets_a_line_every_half_minute(
             task.advance()
             silent.advance()
     said = capsys.readouterr()
-    assert (said.err, said.out) == ("training 2/10 (0.1/s)\n", "")
+    assert (said.err, said.out) == ("training 2/10 (0.1/s, 0:02:04 left)\n", "")
 
 
 def test_the_time_left_outlives_a_long_block() -> None:
@@ -79,6 +80,22 @@ def test_a_bar_shows_what_where_and_how_fast() -> None:
     for words in ("reading private records", "40/100", "training", "5/10", "block 2", "/s"):
         assert words in said, words
     assert "a line between" in said
+
+
+def test_in_80_columns_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with redirect_stderr(Terminal()) as screen, bars().task("training the denoiser", 1350) as task:
+        task.advance(100)
+        time.sleep(0.05)
+        task.advance(1000)
+        task.note("epsilon 10.18 of 10.98, 34,829 passes/s")
+        time.sleep(0.25)
+    said = screen.getvalue()
+    for words in ("training the denoiser", "1100/1350", "epsilon 10.18 of 10.98, 34,829 passes/s"):
+        assert words in said, words
+    assert "/s" in said
+    assert re.search(r"\d:\d\d:\d\d", said), "no time left"
+    assert "…" not in said
 
 
 def test_bars_can_be_opened_again_and_survive_an_error() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 from understudy.errors import PrivacyError
 from understudy.privacy.clipping import Blocks, ClippedSum, clip_rows
+from understudy.privacy.pieces import Pieces, PieceSums
 
 CPU = torch.device("cpu")
 BOUND = 1 + 1e-6
@@ -113,6 +115,25 @@ def test_where_chunks_end_does_not_change_a_unit() -> None:
         float(clipped_sum(rows, units, 1.0, single=False, chunk=chunk)) for chunk in (1, 2, 3, 4)
     }
     assert len(sums) == 1
+
+
+class Compiled(PieceSums):
+    """Sums for one number of rows: a compiler would be asked for every other one."""
+
+    def add_weighted(
+        self, total: torch.Tensor, values: Sequence[torch.Tensor], weights: torch.Tensor
+    ) -> None:
+        assert len(weights) == 4, "how many units stand in a chunk reached the compiler"
+        super().add_weighted(total, values, weights)
+
+
+def test_how_many_units_stand_in_a_chunk_reaches_no_compiler() -> None:
+    rows, units = torch.randn(12, 3), np.repeat(np.arange(5), [1, 4, 2, 2, 3])
+    total = ClippedSum(0.8, 3, torch.device("cpu"), False, Compiled())
+    for start in range(0, 12, 4):
+        some = slice(start, start + 4)
+        total.add(Pieces((rows[some],)), units[some])
+    assert torch.allclose(total.finish(), reference(rows, units, 0.8), atol=1e-6)
 
 
 def test_a_unit_is_not_clipped_record_by_record() -> None:

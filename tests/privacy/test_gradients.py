@@ -16,6 +16,7 @@ from tests.privacy.rig import classify, mlp, records
 from understudy.data.records import Records
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy import gradients as gradients_module
+from understudy.privacy import knobs as knobs_module
 from understudy.privacy.backends import record_functions
 from understudy.privacy.backends.base import Loss, trainable
 from understudy.privacy.backends.compiled import CompiledBackend
@@ -276,6 +277,43 @@ def test_the_callers_models_are_left_as_they_were(backend: str) -> None:
     assert all(getattr(p, "grad_sample", None) is None for p in engine.parameters)
 
 
+class Counting(nn.Module):
+    """Counts its passes, of which there are as many as the records drawn make."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.passes = nn.Linear(16, 3), 0
+        self.last: torch.Tensor | None = None
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        self.passes += 1
+        scores: torch.Tensor = self.linear(images.flatten(1))
+        return scores
+
+
+class Keeping(Counting):
+    """And keeps what went through it last, with all that it was computed from."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        self.last = super().forward(images)
+        return self.last
+
+
+@pytest.mark.parametrize("backend", ["auto", *BACKENDS])
+@pytest.mark.parametrize("kind", [Counting, Keeping])
+def test_models_do_not_learn_how_many_records_were_drawn(
+    kind: type[Counting], backend: str
+) -> None:
+    model = kind()
+    engine = engine_of(Case(lambda: [model], classify), backend, records(13))
+    engine.prepare(classify, {})
+    passes, last = model.passes, model.last
+    for many in (1, 13):
+        engine.clipped_sum(classify, {}, np.arange(many))
+    assert model.passes == passes, "the model counted passes of private records"
+    assert model.last is last
+
+
 class Tracking(nn.Module):
     """Keeps a running mean of what it sees: an un-noised statistic of private records."""
 
@@ -349,6 +387,7 @@ def test_knobs_that_a_method_turns_between_steps_are_followed(backend: str) -> N
     model.alpha, model.shift = 1.5, torch.tensor([3.0, 0.0, -3.0])
     model.scaling["default"] = 0.5
     model.train(backend == "opacus")
+    engine.prepare(classify, {})
     seen = recording(engine)
     model.last = torch.zeros(3)
     found = engine.clipped_sum(classify, {}, np.arange(6))
@@ -479,6 +518,54 @@ def test_a_loss_whose_option_was_changed_is_checked_again() -> None:
             engine.clipped_sum(made(stage), {}, np.arange(6))
 
 
+class Turned(nn.Module):
+    """Mixes records once it is told to: a statistic of a batch that is faded in, say."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.stage = nn.Linear(16, 3), 0
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        scores: torch.Tensor = self.linear(images.flatten(1))
+        return scores - scores.mean(dim=0) if self.stage else scores
+
+
+class Staged:
+    """A method whose loss is its own, and reads what the method sets."""
+
+    def __init__(self) -> None:
+        self.stage = 0
+
+    def loss(self, models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> torch.Tensor:
+        values = classify(models, batch)
+        return values - values.mean() if self.stage else values
+
+
+@pytest.mark.parametrize("backend", ["expanded", "opacus"])
+@pytest.mark.parametrize("turned", ["model", "method"])
+def test_what_was_turned_after_its_check_is_checked_again(turned: str, backend: str) -> None:
+    torch.manual_seed(0)
+    model, method = Turned(), Staged()
+    engine = engine_of(Case(lambda: [model], method.loss), backend, records(6))
+    engine.clipped_sum(method.loss, {}, np.arange(6))
+    (model if turned == "model" else method).stage = 1
+    with pytest.raises(PrivacyError, match="mixes"):
+        engine.clipped_sum(method.loss, {}, np.arange(6))
+
+
+def test_where_there_is_too_much_to_look_at_every_step_is_checked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checks = []
+    engine = engine_of(CASES["mlp"], "expanded", records(6))
+    monkeypatch.setattr(gradients_module, "check_loss", lambda *_: checks.append(1))
+    for most in (20_000, 5):
+        monkeypatch.setattr(knobs_module, "_MOST", most)
+        for _ in range(3):
+            engine.clipped_sum(classify, {}, np.arange(6))
+    assert len(checks) == 1 + 3
+
+
 @pytest.mark.parametrize("backend", ["auto", *BACKENDS])
 def test_a_loss_that_mixes_records_is_refused(backend: str) -> None:
     def mean_loss(models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> torch.Tensor:
@@ -545,7 +632,13 @@ def test_models_that_share_a_parameter_are_refused(backend: str) -> None:
 def test_models_with_batch_norm_or_nothing_to_train_are_refused() -> None:
     normed = nn.Sequential(nn.Flatten(), nn.Linear(16, 3), nn.BatchNorm1d(3))
     with pytest.raises(PrivacyError, match="BatchNorm1d"):
-        engine_of(Case(lambda: [normed], classify), "auto", records(6))
+        engine_of(Case(lambda: [normed], classify), "auto", records(6)).prepare(classify, {})
+    growing = nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
+    engine = engine_of(Case(lambda: [growing], classify), "vmap", records(6))
+    engine.prepare(classify, {})
+    growing.append(nn.BatchNorm1d(3, affine=False))
+    with pytest.raises(PrivacyError, match="BatchNorm1d"):
+        engine.clipped_sum(classify, {}, np.arange(6))
     frozen = mlp().requires_grad_(False)
     with pytest.raises(UserError, match="no trainable parameter"):
         engine_of(Case(lambda: [frozen], classify), "auto", records(6))
@@ -611,6 +704,29 @@ def test_mixing_in_low_precision_alone_is_refused(backend: str) -> None:
     engine_of(case, backend, records(6)).prepare(classify, {})
     with pytest.raises(PrivacyError, match="each record's own"):
         engine_of(case, backend, records(6), precision="bfloat16").prepare(classify, {})
+
+
+def test_a_compiled_gradient_that_is_wrong_in_the_middle_alone_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A tile of its own, which neither end of a micro-batch meets."""
+    monkeypatch.setattr(gradients_module, "CompiledBackend", Traced)
+    engine_of(CASES["mlp"], "compiled", records(6)).prepare(classify, {})
+    right = record_functions.Linear.backward
+
+    def off(ctx: Any, *slopes: torch.Tensor) -> Any:
+        onwards, moved, shifted = right(ctx, *slopes)
+        many = 0 if moved is None else len(moved)
+        if many > TRIAL_ROWS:
+            moved = moved.clone()
+            moved[many // 3 : many // 2] *= 2
+        return onwards, moved, shifted
+
+    monkeypatch.setattr(record_functions.Linear, "backward", staticmethod(off))
+    engine = engine_of(CASES["mlp"], "compiled", records(6))
+    engine._rows = 64
+    with pytest.raises(PrivacyError, match="each record's own"):
+        engine.prepare(classify, {})
 
 
 @pytest.mark.parametrize("backend", ["expanded", "compiled"])

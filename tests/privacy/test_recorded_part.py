@@ -350,13 +350,13 @@ def test_models_that_are_no_longer_as_they_were_are_computed(
     assert "no longer as they were" in engine.notice
 
 
-def test_a_mode_that_changes_is_computed(recording: Recording) -> None:
+def test_a_mode_that_changes_is_checked_and_recorded_anew(recording: Recording) -> None:
     case = Case(lambda: [Faded()], CASES["mlp"].loss)
     engine = engine_of(case, records(13))
     engine.prepare(case.loss, {})
     engine.models[0].eval()
     require_right_sum(case, engine, 6)
-    assert recording.replays == TRIALS
+    assert recording.replays == 2 * TRIALS + 2
 
 
 def test_tensors_are_read_with_the_values_that_they_have(recording: Recording) -> None:

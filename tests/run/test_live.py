@@ -11,6 +11,7 @@ import pytest
 from tests.privacy.rig import plan
 from understudy.privacy.accountants import price
 from understudy.privacy.mechanisms import DPSGD, NoisySum
+from understudy.progress import ProgressLines
 from understudy.run import live
 from understudy.run.live import LiveSpending, cost_so_far
 
@@ -41,7 +42,8 @@ class Watching:
         self.notes.append(line)
 
 
-def test_it_says_what_was_spent_and_how_fast() -> None:
+def test_it_says_what_was_spent_and_how_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live.time, "monotonic", lambda: 0.0)
     shown = Watching()
     with LiveSpending(shown, PLAN, {"train": 1000}).steps_of("steps", "training", 100) as bar:
         bar.advance(0)
@@ -50,6 +52,41 @@ def test_it_says_what_was_spent_and_how_fast() -> None:
     spent = price([*SUM.events(1), *STEPS.events(50)], PLAN.delta).epsilon
     assert shown.notes[-1].startswith(f"epsilon {spent:.2f} of ")
     assert re.search(r", [\d,]+ passes/s$", shown.notes[-1])
+
+
+def test_a_log_says_what_the_steps_of_its_line_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not what those before them did: an owner would think that less was spent."""
+    clock, lines = [0.0], list[str]()
+    monkeypatch.setattr(live.time, "monotonic", lambda: clock[0])
+    shown = LiveSpending(ProgressLines(lines.append, 1.0), PLAN, {"train": 1000})
+    with shown.steps_of("steps", "training", 100) as bar:
+        for done in (0, 50, 50):
+            clock[0] += 10.0
+            bar.advance(done)
+    spent = [price([*SUM.events(1), *STEPS.events(n)], PLAN.delta).epsilon for n in (50, 100)]
+    assert f"training 50/100 (5.0/s, 0:00:10 left, epsilon {spent[0]:.2f} of " in lines[1]
+    assert f"training 100/100 (5.0/s, epsilon {spent[1]:.2f} of " in lines[2]
+
+
+def test_a_cost_that_is_not_that_of_all_steps_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(live.time, "monotonic", lambda: clock[0])
+
+    def slow(_: object, __: object, uses: int) -> float:
+        clock[0] += 2.0
+        return uses / 100
+
+    monkeypatch.setattr(live, "cost_so_far", slow)
+    shown = Watching()
+    with LiveSpending(shown, PLAN, {"train": 1000}).steps_of("steps", "training", 100) as bar:
+        for steps, seconds in ((0, 0), (10, 1), (20, 60), (30, 1), (40, 1)):
+            clock[0] += seconds
+            bar.advance(steps)
+    costs = [re.match(r"epsilon ([\d.]+) of [\d.]+( at step \d+)?", note) for note in shown.notes]
+    assert [(c[1], c[2]) for c in costs if c] == [
+        *(("0.00", None), ("0.00", " at step 0"), ("0.30", None)),
+        *(("0.30", " at step 30"), ("1.00", None)),
+    ]
 
 
 def test_other_bars_are_left_alone() -> None:

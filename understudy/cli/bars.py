@@ -11,7 +11,7 @@ from understudy.progress import Progress, ProgressLines, Silent, Task
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
-    from rich.progress import TaskID
+    from rich.progress import ProgressColumn, TaskID
 
 
 _REMEMBERED = 600.0
@@ -19,6 +19,9 @@ _REMEMBERED = 600.0
 thirty, and rich's own thirty would forget the last before the next is there."""
 
 _LINE_EVERY = 30.0
+
+_WIDE = 130
+"""Columns of a terminal that has room for everything in one line."""
 
 
 class Bars:
@@ -46,25 +49,13 @@ class Bars:
 
     def _start(self) -> RichProgress:
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
+        from rich.progress import Progress
 
         if self._live is None:
+            console = Console(stderr=True)
             self._live = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[rate]}"),
-                TimeElapsedColumn(),
-                TimeRemainingColumn(),
-                TextColumn("{task.fields[note]}"),
-                console=Console(stderr=True),
+                *(_narrow() if console.width < _WIDE else _wide()),
+                console=console,
                 speed_estimate_period=_REMEMBERED,
                 transient=True,
             )
@@ -77,6 +68,39 @@ class Bars:
         if self._depth == 0 and self._live is not None:
             self._live.stop()
             self._live = None
+
+
+def _wide() -> list[ProgressColumn]:
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    return [
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    ]
+
+
+def _narrow() -> list[ProgressColumn]:
+    """For 80 columns: notes stand below, and nothing that somebody waits for is cut off."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+
+    return [
+        TextColumn("{task.description}\n{task.fields[note]}"),
+        BarColumn(bar_width=8),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    ]
 
 
 class _Bar:

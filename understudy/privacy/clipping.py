@@ -206,7 +206,8 @@ class ClippedSum:
 
     def _add_bounded(self, bounded: torch.Tensor) -> None:
         everyone = torch.ones(len(bounded), device=bounded.device)
-        self._sums.add_weighted(self._total, (bounded,), everyone)
+        # Plain sums: how many units stand in a chunk is private, and a compiler asks for it.
+        PieceSums().add_weighted(self._total, (bounded,), everyone)
 
     def _add_pieces(self, vectors: Pieces, real: int) -> None:
         """Whole chunks, so that they have one shape: padding rows are not used."""

@@ -77,7 +77,6 @@ class GradientEngine:
         noise: NoiseSource,
         expected: float,
     ) -> None:
-        refuse_mixing_layers(models)
         self.models = list(models)
         self.parameters = trainable(models)
         if not self.parameters:
@@ -91,7 +90,7 @@ class GradientEngine:
         self._rows = speed.records_at_once(
             self.width, mechanism.multiplicity, expected, fused=self.device.type == "cuda"
         )
-        self._checked = CheckedLosses()
+        self._checked = CheckedLosses(models)
         self._backend: GradientBackend | None = None
         self._sums = PieceSums()
         self._recorded: RecordedPart | None = None
@@ -112,13 +111,15 @@ class GradientEngine:
         return self._checked.knows(loss)
 
     def prepare(self, loss: Loss, draws: Draws) -> None:
-        """Check a loss before its first use, and choose the backend once.
+        """Check a loss before its first use, and again when it or the models were turned (see
+        `knobs_of`); choose the backend once.
 
         Looks at random data only, so it may raise and take its time without telling
         anything; `step_seconds` is what a step of the expected size takes.
         """
         if self.is_prepared_for(loss):
             return
+        refuse_mixing_layers(self.models)
         self._recorded = None  # of another loss, another option of it, or another size
         with (
             secluded(self._noise.callback_stream_seed()),
@@ -263,7 +264,7 @@ class GradientEngine:
                 if self._rows == 1:
                     raise
             self._rows = max(1, self._rows // 2)
-            self._checked = CheckedLosses()
+            self._checked = CheckedLosses(self.models)
             self._recorded = None
             self._free_memory()
 
@@ -330,11 +331,12 @@ class GradientEngine:
             self._check_in_use(backend, trial, range(TRIAL_ROWS), loss)
 
     def _check_compiled(self, backend: CompiledBackend, loss: Loss, draws: Draws) -> None:
-        """Look at the compiled gradients of a full micro-batch, at whose ends a kernel goes
-        wrong first, and compare their compiled sums with plain ones."""
+        """Look at the compiled gradients of a full micro-batch, at its ends, where a kernel goes
+        wrong first, and between them; compare their compiled sums with plain ones."""
         trial = self._dress(random_batch(self._records, self._rows, self.device), draws)
-        ends = {0, min(1, self._rows - 1), max(0, self._rows - 2), self._rows - 1}
-        together = self._check_in_use(backend, trial, sorted(ends), loss)
+        last = self._rows - 1
+        looked_at = {min(1, last), max(0, last - 1), *np.linspace(0, last, _LOOKED_AT, dtype=int)}
+        together = self._check_in_use(backend, trial, sorted(map(int, looked_at)), loss)
         assert isinstance(together, Pieces)
         check_sums(backend.sums, together)
 
@@ -375,6 +377,9 @@ _TOLERANCE_IN_USE = MappingProxyType({"float32": 1e-3, "bfloat16": 5e-2})
 
 _TOLERANCE_REPLAYED = MappingProxyType({"float32": 1e-3, "bfloat16": 1e-2})
 """The kernels are the same; some of them add in another order each time."""
+
+_LOOKED_AT = 16
+"""Records of a compiled micro-batch, evenly apart."""
 
 _WORDS = 200
 _CANNOT = (

@@ -106,21 +106,19 @@ def _reached(value: object) -> list[object] | None:
 
 
 def _by_function(function: FunctionType) -> list[object] | None:
-    names, imports = _loaded(function.__code__)
-    if imports:
+    if _loaded(function.__code__)[1]:
         return None
-    read = [function.__globals__[name] for name in names if name in function.__globals__]
-    return [*closed_over(function), *vars(function).values(), *read]
+    return [*closed_over(function), *vars(function).values(), *globals_of(function)]
 
 
 def _by_class(kind: type) -> list[object] | None:
     """The methods and values of a class whose objects stay as they are."""
     if issubclass(kind, Enum):
-        return [*(member.value for member in kind), *_methods(kind)]
+        return [*(member.value for member in kind), *methods_of(kind)]
     members = [(name, m) for name, m in _members(kind) if not isinstance(m, FunctionType)]
     values = [member for name, member in members if not _is_made(name, member)]
     may_give_anything = any(hasattr(value, "__get__") for value in values)
-    return [*_methods(kind), *values] if _is_frozen(kind) and not may_give_anything else None
+    return [*methods_of(kind), *values] if _is_frozen(kind) and not may_give_anything else None
 
 
 def _members(kind: type) -> Iterator[tuple[str, object]]:
@@ -129,7 +127,7 @@ def _members(kind: type) -> Iterator[tuple[str, object]]:
         yield from ((name, _unwrapped(member)) for name, member in own.items())
 
 
-def _methods(kind: type) -> list[FunctionType]:
+def methods_of(kind: type) -> list[FunctionType]:
     """Those that somebody wrote."""
     found = [member for _, member in _members(kind) if isinstance(member, FunctionType)]
     return [method for method in found if method.__code__.co_filename not in _MADE]
@@ -176,6 +174,12 @@ def closed_over(function: Any) -> list[object]:
     held += getattr(function, "__defaults__", None) or ()
     held += (getattr(function, "__kwdefaults__", None) or {}).values()
     return held
+
+
+def globals_of(function: FunctionType) -> list[object]:
+    """The globals that a function's code reads, as they are now."""
+    names, _ = _loaded(function.__code__)
+    return [function.__globals__[name] for name in names if name in function.__globals__]
 
 
 def _is_frozen(kind: type) -> bool:

@@ -1,47 +1,36 @@
-"""Losses that passed their check, and which of them are alike."""
+"""Losses that passed their check, and whether they are still what was checked."""
 
 from __future__ import annotations
 
-from enum import Enum
-from numbers import Integral
+from collections import deque
+from collections.abc import Sequence
+
+from torch import nn
 
 from understudy.privacy.backends.base import Loss
-from understudy.privacy.holdings import closed_over
+from understudy.privacy.knobs import knobs_of
 
 _REMEMBERED = 64
-_OPTIONS = (str, Integral, float, Enum)
 
 
 class CheckedLosses:
-    """The losses that passed their check, told apart by what makes them behave alike.
+    """The losses that passed their check with given models, told apart by what turns them
+    (`knobs_of`).
 
-    A loss written inside a loop is a new function each time, but not a new loss; one that
-    closes over another function, module or option is. Options are words, whole numbers,
-    members of enumerations, and whether a weight is zero; other weights are not told apart.
-    What they close over is held, so that no new object can take the identity of an old one.
+    A loss written inside a loop is a new function each time, but not a new loss; one that reaches
+    another function or option is, and so is one whose models were turned. Where there is too much
+    to look at, nothing passed: such a loss is checked before every step.
     """
 
-    def __init__(self) -> None:
-        self._passed: dict[tuple[object, ...], list[object]] = {}
+    def __init__(self, models: Sequence[nn.Module]) -> None:
+        self._models = list(models)
+        self._passed: deque[tuple[object, ...]] = deque(maxlen=_REMEMBERED)
 
     def knows(self, loss: Loss) -> bool:
-        return self._key(loss)[0] in self._passed
+        return knobs_of(loss, self._models) in self._passed
 
     def add(self, loss: Loss) -> None:
-        key, held = self._key(loss)
-        self._passed[key] = held
-        if len(self._passed) > _REMEMBERED:
-            del self._passed[next(iter(self._passed))]
-
-    def _key(self, loss: Loss) -> tuple[tuple[object, ...], list[object]]:
-        function = getattr(loss, "__func__", loss)
-        held: list[object] = []
-        held += (h for h in closed_over(function) if callable(h) or isinstance(h, _OPTIONS))
-        held += [getattr(function, "__code__", loss), getattr(loss, "__self__", None)]
-        return tuple(_identity(h) for h in held), held
-
-
-def _identity(held: object) -> object:
-    if isinstance(held, float):
-        return type(held), held == 0  # a term that is switched on, not a weight that moves
-    return (type(held), held) if isinstance(held, _OPTIONS) else id(held)
+        """Remember the loss and the models as they are now."""
+        found = knobs_of(loss, self._models)
+        if found is not None:
+            self._passed.appendleft(found)

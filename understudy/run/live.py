@@ -15,8 +15,8 @@ from understudy.privacy.mechanisms import DPSGD, Mechanism
 from understudy.privacy.plan import Plan
 from understudy.progress import Progress, Task
 
-_PRICED = 10
-"""How often at most a run is priced on its way: an accountant takes about a second."""
+_PRICING = 0.05
+"""Of a run's time, at most: an accountant takes about a second."""
 
 
 class LiveSpending:
@@ -64,10 +64,9 @@ class _SpendingBar:
         self._bar, self._plan, self._mechanism, self._passes = bar, plan, mechanism, passes
         self._done, self._here, self.moves = 0, 0, 0
         self._since = 0.0
-        self._priced, self._spent = -1, ""
+        self._priced_at, self._price_again, self._spent = 0, 0.0, ""
 
     def advance(self, steps: int = 1) -> None:
-        self._bar.advance(steps)
         self._done += steps
         self.moves += 1
         if self.moves == 1:  # of what earlier processes did
@@ -75,6 +74,7 @@ class _SpendingBar:
         else:
             self._here += steps
         self._bar.note(", ".join(filter(None, (self._cost(), self._rate()))))
+        self._bar.advance(steps)  # last: a log says the note that it finds then
 
     def leave_out(self, seconds: float) -> None:
         """Time that passed since the last step, and that no step took."""
@@ -84,14 +84,17 @@ class _SpendingBar:
         self._bar.note(text)
 
     def _cost(self) -> str:
-        share = _PRICED * self._done // self._mechanism.steps
-        if share != self._priced:
-            self._priced = share
+        """Of the steps done, or of those that were last priced, and then it says so."""
+        began = time.monotonic()
+        if began >= self._price_again or self._done == self._mechanism.steps:
             spent = cost_so_far(self._plan, self._mechanism, self._done)
             self._spent = (
                 "" if spent is None else f"epsilon {spent:.2f} of {self._plan.epsilon:.2f}"
             )
-        return self._spent
+            now = time.monotonic()
+            self._priced_at, self._price_again = self._done, now + (now - began) / _PRICING
+        earlier = self._spent and self._priced_at != self._done
+        return f"{self._spent} at step {self._priced_at}" if earlier else self._spent
 
     def _rate(self) -> str:
         if not self._here:

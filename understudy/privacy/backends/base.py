@@ -42,6 +42,17 @@ def trainable(models: Sequence[nn.Module]) -> list[nn.Parameter]:
     return list(seen.values())
 
 
+def twin_of(model: nn.Module, *, shares: bool = True) -> nn.Module:
+    """A copy for private passes, by which nothing of them stays in the model: how often it was
+    called would tell how many records were drawn. shares: its parameters are the model's own."""
+    known: dict[int, Any] = {id(p): p for p in model.parameters()} if shares else {}
+    for module in model.modules():
+        held = (value for value in vars(module).values() if isinstance(value, torch.Tensor))
+        # What a pass left there is not copied with all that it was computed from.
+        known |= {id(tensor): tensor.detach().clone() for tensor in held if not tensor.is_leaf}
+    return copy.deepcopy(model, known)
+
+
 def follow(model: nn.Module, twin: nn.Module, *, mode: bool = True) -> None:
     """Bring a twin's buffers and plain attributes to where the model's are now.
 

@@ -8,15 +8,13 @@ hooks and without global state, and their memory never grows with the number of 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import torch
 from torch import nn
 
 from understudy.errors import PrivacyError
-from understudy.privacy.backends.base import Loss, follow, trainable
+from understudy.privacy.backends.base import Loss, follow, trainable, twin_of
 from understudy.privacy.backends.record_layers import RECORD_LAYERS, Expansion
 from understudy.privacy.batch import Batch
 from understudy.privacy.pieces import Pieces
@@ -75,8 +73,7 @@ def _gradients(values: torch.Tensor, leaves: list[torch.Tensor]) -> tuple[torch.
 
 def _twin(model: nn.Module, expansion: Expansion) -> nn.Module:
     """A copy of the model that shares its parameters, with layers that know their records."""
-    shared: dict[int, Any] = {id(p): p for p in model.parameters()}
-    twin = _with_record_layers(copy.deepcopy(model, shared), expansion)
+    twin = _with_record_layers(twin_of(model), expansion)
     for name, module in _unaware(twin):
         raise NotImplementedError(
             f"no per-record gradients for {name or 'the model itself'} ({type(module).__name__})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +10,7 @@ import torch
 from torch import nn
 
 from understudy.errors import PrivacyError
-from understudy.privacy.backends.base import Loss, follow, trainable
+from understudy.privacy.backends.base import Loss, follow, trainable, twin_of
 from understudy.privacy.batch import Batch
 
 
@@ -28,7 +27,7 @@ class OpacusBackend:
     def _hook(self) -> None:
         from opacus import GradSampleModule
 
-        self._twins = [copy.deepcopy(model) for model in self._models]
+        self._twins = [twin_of(model, shares=False) for model in self._models]
         self._parameters = trainable(self._twins)
         if len(self._parameters) != len(trainable(self._models)):
             raise PrivacyError("two models share a parameter; give it to one of them only.")

@@ -76,12 +76,14 @@ def test_a_record_that_is_not_finite_adds_nothing(poison: float, sums: PieceSums
     assert torch.allclose(totals[0] - totals[1], alone.finish())
 
 
-def test_rows_are_added_up_in_float64() -> None:
+@pytest.mark.parametrize("sums", [PieceSums(), Unfused()])
+def test_rows_are_added_up_in_float64(sums: PieceSums) -> None:
     """Beside many, one record's last bits would be lost in float32."""
     vectors = Pieces((torch.full((5000, 3), 1.0 + 2**-20),))
-    total = ClippedSum(10.0, 3, CPU, single=True)
+    total = ClippedSum(10.0, 3, CPU, True, sums)
     total.add(vectors, np.arange(5000))
-    assert total.finish().tolist() == [5000 * (1.0 + 2**-20)] * 3
+    wanted = [5000 * (1.0 + 2**-20)] * 3
+    assert total.finish().tolist() == wanted, "last bits were lost beside many"
 
 
 def test_pieces_of_another_width_are_refused() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,7 @@ from understudy.privacy.private_records import PrivateRecords
 from understudy.privacy.sgd import DPSGDSession
 from understudy.privacy.speed import Speed
 from understudy.privacy.state import State
+from understudy.progress import Silent
 
 
 def planned(**changes: object) -> DPSGD:
@@ -394,3 +396,54 @@ def test_a_journal_is_the_same_whichever_backend_ran(tmp_path: Path) -> None:
         leave(private._door)
         told.append([(e.kind, e.body) for e in Journal.open(folder).ledger.entries[1:]])
     assert told[0] == told[1]
+
+
+class Heard(Silent):
+    """Progress that keeps all that it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    @contextmanager
+    def task(self, description: str, total: int | None = None) -> Iterator[Heard]:
+        self.told.append((description, total))
+        yield self
+
+    def advance(self, steps: int = 1) -> None:
+        self.told.append(steps)
+
+    def note(self, text: str) -> None:
+        self.told.append(text)
+
+    def say(self, line: str) -> None:
+        self.told.append(line)
+
+
+def refuses_white(models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> torch.Tensor:
+    """Not a number for a picture that is white all over."""
+    white = batch.features.flatten(1).amin(dim=1) >= batch.features.new_tensor(1.0)
+    return classify(models, batch) * torch.where(white, torch.nan, 1.0)
+
+
+@pytest.mark.parametrize("backend", ["vmap", "expanded"])
+def test_how_many_gradients_are_not_finite_is_told_to_nobody(tmp_path: Path, backend: str) -> None:
+    """Neither in words nor in the ledger; and they add nothing."""
+    heard, ledgers, released = [], [], []
+    for white in (0, 1, 3):
+        data, folder = records(8), tmp_path / str(white)
+        data.features[:white] = 255
+        private = handle(folder, data, planned(steps=2), noise=Silence())
+        door, model = private._door, mlp()
+        door.progress = Heard()
+        session = session_of(private, Speed(backend=backend, block_steps=2))
+        for _ in session.steps():
+            session.step([model], refuses_white)
+            door.checkpoint(snapshot_of(model))
+        released.append(gradient(model))
+        heard.append(door.progress.told)
+        ledgers.append([(e.kind, sorted(e.body)) for e in read_ledger(folder / "ledger.jsonl")])
+        door.settle()
+    assert heard[0] == heard[1] == heard[2], "somebody heard of gradients that are not finite"
+    assert ledgers[0] == ledgers[1] == ledgers[2]
+    assert all(torch.isfinite(gradients).all() for gradients in released)
+    assert float((released[0] - released[1]).norm()) * 0.3 * 8 <= 0.5 * (1 + 1e-6)

@@ -17,6 +17,7 @@ from understudy.methods.config import build_config, resolve_config
 from understudy.methods.diffusion.dpdm import DPDM
 from understudy.methods.diffusion.planning import TRAINING, forecast_steps, speed_of
 from understudy.methods.diffusion.settings import DiffusionConfig
+from understudy.methods.diffusion.synthesizer import DiffusionSynthesizer
 from understudy.methods.diffusion.training import DenoiserTraining
 from understudy.methods.registry import get_method
 from understudy.privacy.gradients import GradientEngine
@@ -46,6 +47,30 @@ class TestFit:
         made = bench.fit(DPDM(), config, records).sample(60)
         bench.close()
         assert share_like_their_class(made, records) > 0.8
+
+    def test_the_averaged_weights_are_what_draws(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seen: list[DenoiserTraining] = []
+        original = DenoiserTraining.advance
+
+        def noted(self: DenoiserTraining, step: int, steps: int, rate: float) -> None:
+            original(self, step, steps, rate)
+            seen.append(self)
+
+        monkeypatch.setattr(DenoiserTraining, "advance", noted)
+        records, config = stripes(30), replace(SMALL, learning_rate=0.1, average=0.9)
+        bench = Bench(tmp_path, plan_for(DPDM(), config, facts_of(records)))
+        made = bench.fit(DPDM(), config, records)
+        bench.close()
+        made.save(tmp_path / "made")
+        kept = DiffusionSynthesizer.load(tmp_path / "made")
+        drawn = [
+            torch.cat([p.reshape(-1) for p in n.parameters()])
+            for n in (kept._network, seen[-1].average, seen[-1].network)
+        ]
+        assert torch.equal(drawn[0], drawn[1]), "not the averaged weights"
+        assert not torch.allclose(drawn[0], drawn[2])
 
     def test_soft_labels_and_colour_train(self, tmp_path: Path) -> None:
         base = stripes(20, channels=3, size=10)

@@ -29,7 +29,7 @@ _ROWS_AT_ONCE = {"cpu": 500, "cuda": 2500}
 """Of one pass of the network; speed and memory only."""
 
 _WORTH_COMPILING = 1_000_000
-"""Passes; compiling takes as long as so many take without it (35,000 a second on an H200)."""
+"""Passes; compiling takes as long as so many take without it (26,000 a second on an H200)."""
 
 
 class DiffusionSynthesizer:

@@ -18,6 +18,10 @@
 #     python benchmarks/drawing.py --evidence rest
 #     cat cells.tgz.* | gunzip > cells.tar && understudy bench collect cells.tar
 set -u
+if [ $# -lt 2 ]; then
+    echo "say what to measure (engine, rest or cells) and the FOLDER for its results" >&2
+    exit 2
+fi
 what=$1
 folder=$2
 shift 2

@@ -127,6 +127,16 @@ def test_packing_that_was_cut_short_goes_on_in_its_folder_only(
     assert [m.done for m in packed(workplace, mine)] == [True]
 
 
+def test_all_cells_are_looked_at_before_any_is_packed(workplace: Workplace) -> None:
+    """Half a job would hold private records, and cells that nobody can fit here."""
+    mine, wrong = cell(workplace), cell(workplace, "dp-gan", settings=("batch=100000",))
+    with pytest.raises(UserError, match=r"dp-gan .* cannot be packed: .*'batch' is 100000"):
+        packed(workplace, mine, wrong)
+    assert not (workplace / "job").exists()
+    assert states(workplace, mine) == [State.WAITING]
+    assert workplace.book("enter") == []
+
+
 def test_a_cell_is_packed_by_how_it_stands_once_it_is_locked(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

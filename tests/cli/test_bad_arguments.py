@@ -134,5 +134,5 @@ def test_odd_names_are_no_obstacle(workplace: Workplace) -> None:
 def test_images_too_small_for_a_method(workplace: Workplace, small: tuple[str, ...]) -> None:
     drawing.class_folder(workplace / "photos")
     words = ("synthesize", "photos", *small, "--epsilon", "1", "--size", "4", "-o", "out")
-    workplace.run(*words).refused("8 to 64", "resize")
+    workplace.run(*words).refused("8 to 64", "--size")
     assert workplace.book("enter") == []

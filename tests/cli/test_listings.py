@@ -12,7 +12,8 @@ import pytest
 from tests import drawing
 from tests.workplace import SMALL_MERF, Workplace
 from understudy import __version__
-from understudy.methods.registry import method_names
+from understudy.methods.config import resolve_config
+from understudy.methods.registry import get_method, method_names
 
 RUN = ("synthesize", "digits", *SMALL_MERF, "--epsilon", "1")
 
@@ -37,6 +38,16 @@ def test_one_method_shows_its_settings(workplace: Workplace) -> None:
     workplace.run("methods", "dp-merv").refused("dp-merv", "dp-merf")
 
 
+def test_the_default_that_is_listed_is_the_one_that_is_used(workplace: Workplace) -> None:
+    """By the default preset, which may change what the code says."""
+    found = workplace.run("methods", "dpdm", "--json").json()
+    listed = {row["setting"]: row["default"] for row in found["rows"]}
+    used = resolve_config(get_method("dpdm")).config
+    assert listed == {name: str(getattr(used, name)) for name in listed}
+    assert listed["batch"] != str(type(used)().batch)
+    assert "mnist, epsilon 5 or more" in found["notes"][-1]
+
+
 def test_advice_for_data_spends_and_writes_nothing(workplace: Workplace) -> None:
     drawing.class_folder(workplace / "photos")
     before = workplace.tree()
@@ -44,6 +55,7 @@ def test_advice_for_data_spends_and_writes_nothing(workplace: Workplace) -> None
     assert "1x8x8" in said
     assert "2 classes" in said
     assert all(name in said for name in method_names())
+    assert "only 34 of 40 declared records are for training" in said
     assert workplace.tree() == before
     assert workplace.book("enter") == []
     workplace.run("methods", "--for", "digitz").refused("digitz", "digits")

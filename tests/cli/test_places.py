@@ -88,7 +88,7 @@ def test_resume_repeats_the_options_of_its_run(workplace: Workplace) -> None:
     drawing.class_folder(workplace / "photos")
     workplace.run(*RUN, "-o", "out").succeeded()
     said = workplace.run(*RUN, "-o", "out", "--resume", "--epsilon", "2", "--seed", "3")
-    said.refused("--resume", "epsilon, seed", "runs/out/config.yaml")
+    said.refused("--resume", "--epsilon, --seed", "runs/out/config.yaml")
 
 
 def test_resume_refuses_data_that_changed_under_it(workplace: Workplace) -> None:

@@ -54,9 +54,25 @@ def test_dry_run_shows_the_plan_and_leaves_no_trace(
     assert not list(workplace.home.rglob("*.split-key"))
 
 
-def test_dry_run_needs_no_output_folder_but_a_run_does(workplace: Workplace) -> None:
-    workplace.run("synthesize", "digits", *SMALL_MERF, *ONE, "--dry-run").succeeded()
-    workplace.run("synthesize", "digits", *SMALL_MERF, *ONE).refused("-o")
+def test_a_release_that_nobody_names_has_a_name_that_tells_what_it_is(
+    workplace: Workplace,
+) -> None:
+    said = workplace.run("synthesize", "digits", *SMALL_MERF, *ONE, "--dry-run").succeeded()
+    assert "declared count 1,438; settings" in said.out
+    assert not list(workplace.folder.glob("digits*"))
+    workplace.run("synthesize", "digits", *SMALL_MERF, *ONE).succeeded()
+    assert load_release(workplace / "digits-dp-merf-epsilon1")[1].method.name == "dp-merf"
+    assert (workplace / "runs" / "digits-dp-merf-epsilon1").is_dir()
+    again = workplace.run("synthesize", "digits", *SMALL_MERF, *ONE)
+    again.refused("digits-dp-merf-epsilon1 exists already")
+
+
+def test_a_preview_says_how_many_records_are_to_learn_from(workplace: Workplace) -> None:
+    drawing.class_folder(workplace / "photos", count=40)
+    words = ("synthesize", "photos", *SMALL_MERF, "--epsilon", "0.001", "--dry-run")
+    said = workplace.run(*words).succeeded()
+    assert "declared count 40, 34 of them to train; settings" in said.out
+    assert said.out.startswith("epsilon 0.0009") or said.out.startswith("epsilon 0.001 ")
 
 
 def test_a_folder_of_class_folders(workplace: Workplace) -> None:

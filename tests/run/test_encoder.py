@@ -109,7 +109,7 @@ def test_a_finished_private_run_gives_the_same_file_again(tmp_path, photos):
     first.path.unlink()
     again = made(tmp_path, asked, resume=True)
     assert again.digest == first.digest
-    with refused("--resume", "changes"):
+    with refused("--resume", "not the same: --set"):
         made(tmp_path, request(photos, 3.0, TINY), resume=True)
 
 

@@ -111,3 +111,8 @@ def test_public_data_that_cannot_be_learned_from_cost_nothing(
     monkeypatch.setattr(public, "load", lambda *_, **__: table)
     with pytest.raises(UserError, match="learns from public images of 1 or 3 channels"):
         prepared(photos, "digits")
+
+
+def test_what_is_wrong_with_public_data_is_said_of_them(photos: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"^--public {tmp_path / 'nowhere'}: "):
+        prepared(photos, str(tmp_path / "nowhere"))

@@ -66,16 +66,18 @@ def pack(
 ) -> list[Moved]:
     """Write a job for every cell that has not begun; from then on it is away.
 
-    Interrupted, the same call goes on: a cell is away once its job is written whole.
+    All of them are looked at before anything is written. Interrupted, the same call goes on: a
+    cell is away once its job is written whole.
     """
+    fits: dict[str, Standing] = {}
+    for standing in workspace.survey(cells):
+        fits.setdefault(standing.keys.fit, standing)  # another is the same, measured otherwise
+    for standing in fits.values():
+        _check_can_be_packed(standing, out, home, progress)
     (out / "records").mkdir(parents=True, exist_ok=True, mode=0o700)
     out.chmod(0o700)
     moved: list[Moved] = []
-    seen: set[str] = set()
-    for standing in workspace.survey(cells):
-        if standing.keys.fit in seen:
-            continue  # the same fit, measured in another way
-        seen.add(standing.keys.fit)
+    for standing in fits.values():
         try:
             with standing.folder.locked():
                 # Looked at again: others may have begun it while cells before it were packed.
@@ -86,10 +88,27 @@ def pack(
     return moved
 
 
+def _is_half_packed(standing: Standing) -> bool:
+    return standing.state is State.AWAY and not read_packed(standing.folder).is_away
+
+
+def _check_can_be_packed(
+    standing: Standing, out: Path, home: Path | None, progress: Progress
+) -> None:
+    """Raise what packing it would raise, while nothing is written yet."""
+    if standing.state is State.WAITING or _is_half_packed(standing):
+        if _is_half_packed(standing):
+            _check_same_job(read_packed(standing.folder), out, standing.cell.title)
+        try:
+            check_importable(prepare(standing.cell.run_config(), home, progress))
+        except UserError as error:
+            raise UserError(f"{standing.cell.title} cannot be packed: {error}") from error
+
+
 def _pack_one(standing: Standing, out: Path, home: Path | None, progress: Progress) -> Moved:
     """The caller holds the cell folder's lock."""
     cell, folder = standing.cell, standing.folder
-    half = standing.state is State.AWAY and not read_packed(folder).is_away
+    half = _is_half_packed(standing)
     if standing.state is not State.WAITING and not half:
         return Moved(cell.title, False, f"is {standing.state} here, so it stays")
     if half:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
 def command(
     data: Annotated[str, typer.Argument(help="Catalog name, folder, Parquet file or hf:name.")],
     method: Annotated[str, typer.Option(help="See `understudy methods`.")],
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="The release to write.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--out", help="The release to write.", show_default="DATA-METHOD-epsilonE"
+        ),
+    ] = None,
     epsilon: Annotated[float | None, typer.Option(help="The privacy budget.")] = None,
     delta: Annotated[float, typer.Option(help="At most 1 over the number of people.")] = 1e-5,
     label: Annotated[str | None, typer.Option(help="The attribute to learn.")] = None,
@@ -100,8 +106,7 @@ def command(
     if dry_run:
         _show_preview(preview(config, home=home, progress=progress), as_json)
         return
-    if out is None:
-        raise UserError("say where the release goes: -o FOLDER (or ask for --dry-run).")
+    out = out or Path(_release_name(config))
     if name is not None and (name in ("", ".", "..") or Path(name).name != name):
         raise UserError(f"--name must be one name without '/', not {name!r}; see --runs.")
     team = _team(device)
@@ -127,6 +132,14 @@ def command(
     if team is not None:
         team.leave()
     _show_result(result, as_json)
+
+
+def _release_name(config: RunConfig) -> str:
+    """What a release is called that nobody named, in the folder where one works."""
+    data = config.dataset or Path(config.source).name
+    budget = "" if config.epsilon is None else f"-epsilon{config.epsilon:g}"
+    words = f"{data}-{Path(config.method).name}{budget}"
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", words).strip("-.")
 
 
 def _team(device: str) -> Team | None:
@@ -161,9 +174,13 @@ def _show_preview(found: Preview, as_json: bool) -> None:
     if as_json:
         print_json(shown)
         return
-    cost = shown["epsilon"] if isinstance(shown["epsilon"], str) else f"{shown['epsilon']:.4f}"
+    cost = shown["epsilon"]
+    if not isinstance(cost, str):
+        cost = f"{cost:.4f}" if cost >= 0.01 else f"{cost:.3g}"
     typer.echo(f"epsilon {cost} at delta {shown['delta']:g} ({shown['accountant']})")
-    typer.echo(f"declared count {shown['count']:,}; settings: preset {shown['preset']}")
+    parts = {part: n for part, n in shown["counts"].items() if n != shown["count"]}
+    used = "".join(f", {n:,} of them to {part}" for part, n in parts.items())
+    typer.echo(f"declared count {shown['count']:,}{used}; settings: preset {shown['preset']}")
     for mechanism in shown["plan"]["mechanisms"]:
         numbers = {k: v for k, v in mechanism.items() if k not in ("kind", "name", "part")}
         written = ", ".join(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from understudy.data.records import Records
 from understudy.data.schema import Schema
+from understudy.errors import UserError
 from understudy.privacy.plan import Plan, Spend
 from understudy.privacy.state import State
 from understudy.progress import Progress
@@ -58,6 +59,16 @@ class Facts:
     @property
     def classes(self) -> int:
         return len(self.schema.classes)
+
+    def training_rate(self, batch: int) -> float:
+        """How likely each unit is to be drawn for a step that draws so many on average."""
+        count = self.counts["train"]
+        if batch > count:
+            raise UserError(
+                f"setting 'batch' is {batch} but only {count} of {self.count} declared records are "
+                f"for training: too few records for the plan; set batch to at most {count}."
+            )
+        return batch / count
 
 
 @dataclass(frozen=True)

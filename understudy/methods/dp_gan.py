@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
-from understudy.errors import UserError
 from understudy.methods.config import setting
 from understudy.methods.contract import Context, Facts, Forecast, MethodInfo, PublicInputs
 from understudy.methods.gan_training import AdversarialPair
@@ -104,15 +103,9 @@ class DPGan:
     def spend(self, config: GanConfig, facts: Facts) -> Spend:
         """`steps` steps at rate batch / declared count."""
         image_shape(facts.shape, "dp-gan")
-        count = facts.counts["train"]
-        if config.batch > count:
-            raise UserError(
-                f"setting 'batch' is {config.batch} but only {count} records are declared: too "
-                f"few records for the plan; set batch to at most {count}."
-            )
+        rate = facts.training_rate(config.batch)
 
         def planned(sigma: float) -> Sequence[Mechanism]:
-            rate = config.batch / count
             return (DPSGD(TRAINING, config.steps, rate, config.clip, sigma),)
 
         return planned

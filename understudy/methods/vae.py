@@ -129,15 +129,11 @@ class _EncoderMethod(ABC):
             reason = self._reveal
             return lambda _: (Reveal(REVEALING, reason),)
         self._refuse_mixing(spec)
-        if config.batch > count:
-            raise UserError(
-                f"setting 'batch' is {config.batch} but only {count} records are declared; set "
-                f"batch to at most {count}."
-            )
+        rate = facts.training_rate(config.batch)
         steps = math.ceil(config.epochs * count / config.batch)
 
         def planned(sigma: float) -> Sequence[Mechanism]:
-            return (DPSGD(TRAINING, steps, config.batch / count, config.clip, sigma),)
+            return (DPSGD(TRAINING, steps, rate, config.clip, sigma),)
 
         return planned
 

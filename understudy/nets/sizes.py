@@ -14,14 +14,13 @@ Shape = tuple[int, int, int]
 
 def image_shape(shape: Sequence[int], who: str) -> Shape:
     """The shape as (channels, height, width), or an error that says what would be right."""
-    if (
-        len(shape) != 3
-        or shape[0] not in (1, 3)
-        or not all(SMALLEST <= side <= LARGEST for side in shape[1:])
-    ):
+    wanted = f"{who} takes images of 1 or 3 channels and {SMALLEST} to {LARGEST} pixels a side"
+    if len(shape) != 3:
+        raise UserError(f"{wanted}, and these records, of shape {list(shape)}, are no images.")
+    if shape[0] not in (1, 3) or not all(SMALLEST <= side <= LARGEST for side in shape[1:]):
         raise UserError(
-            f"{who} takes images of 1 or 3 channels and {SMALLEST} to {LARGEST} pixels a side, "
-            f"not records of shape {list(shape)}; resize the images first."
+            f"{wanted}, not images of shape {list(shape)}; "
+            "make them fit with --size and --channels."
         )
     return shape[0], shape[1], shape[2]
 

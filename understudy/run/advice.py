@@ -13,7 +13,9 @@ from understudy.methods.contract import Facts, Forecasting, Method
 from understudy.methods.presets import find_presets
 from understudy.methods.registry import get_method, method_names
 from understudy.progress import Progress
+from understudy.run.config import RunConfig
 from understudy.run.listing import Listing, duration
+from understudy.run.prepare import training_count
 
 if TYPE_CHECKING:
     from understudy.evaluate.metric import Row
@@ -34,11 +36,13 @@ def describe_method(name: str) -> Listing:
     """One method with its settings."""
     method = get_method(name)
     info = method.info
-    settings = describe_config(method.Config)
-    rows = tuple((s.name, str(s.default), s.allowed, s.help) for s in settings)
+    settings, chosen = describe_config(method.Config), resolve_config(method).config
+    rows = tuple((s.name, str(getattr(chosen, s.name)), s.allowed, s.help) for s in settings)
+    others = [entry.name for entry in find_presets(method).entries if entry.dataset in catalog()]
+    after = ("", f"Other presets: {'; '.join(others)}.") if others else ()
     before = [f"{info.name}: {info.summary}", f"paper: {info.paper}", f"uses: {info.mechanism}"]
     before += [f"changed for soundness: {change}" for change in info.changed_for_soundness]
-    return Listing(("setting", "default", "allowed", "meaning"), rows, (*before, ""))
+    return Listing(("setting", "default", "allowed", "meaning"), rows, (*before, ""), after)
 
 
 def advise(source: str, progress: Progress) -> Listing:
@@ -50,7 +54,8 @@ def advise(source: str, progress: Progress) -> Listing:
     dataset = load(source, progress=progress)
     name = dataset.name if dataset.public else None
     count = len(next(iter(dataset.parts.values())))
-    facts = Facts(count, {"train": count}, dataset.shape, dataset.schema)
+    train = training_count(count, dataset, RunConfig.holdout)
+    facts = Facts(count, {"train": train}, dataset.shape, dataset.schema)
     rows = tuple(_advice(get_method(m), name, facts) for m in method_names())
     form = "x".join(str(side) for side in dataset.shape)
     before = (

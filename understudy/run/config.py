@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from types import UnionType
+from types import MappingProxyType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from understudy.errors import UserError, did_you_mean, reading
@@ -108,8 +108,13 @@ class RunConfig:
         return Budget(self.epsilon, self.delta)
 
     def differing(self, other: RunConfig) -> list[str]:
-        """The names of the settings in which two configs differ."""
-        return [f.name for f in fields(self) if getattr(self, f.name) != getattr(other, f.name)]
+        """The options in which two configs differ, by their names on the command line."""
+        names = (f.name for f in fields(self) if getattr(self, f.name) != getattr(other, f.name))
+        return [_ARGUMENTS.get(name, f"--{name.replace('_', '-')}") for name in names]
+
+
+_ARGUMENTS = MappingProxyType({"source": "DATA", "changes": "--set"})
+"""Settings of a run whose option is called otherwise."""
 
 
 def write_config(folder: Path, config: RunConfig) -> None:

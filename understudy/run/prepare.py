@@ -135,8 +135,7 @@ def declare(config: RunConfig, material: Material) -> Facts:
     if whole is None:
         raise UserError(f"{dataset.name} has no part to learn from.")
     count = config.count if config.count is not None else _units(whole)
-    fraction = 1 - config.holdout if "all" in dataset.parts else 1.0
-    train = math.floor(count * fraction)
+    train = training_count(count, dataset, config.holdout)
     if train < 2:
         raise UserError(
             f"a count of {count} leaves {train} to learn from; give more data, "
@@ -144,6 +143,11 @@ def declare(config: RunConfig, material: Material) -> Facts:
         )
     records = material.parts["train"]
     return Facts(count, {"train": train}, records.shape, records.schema)
+
+
+def training_count(count: int, dataset: Dataset, holdout: float) -> int:
+    """How many of so many declared units are to learn from: data that come whole are split."""
+    return math.floor(count * (1 - holdout)) if "all" in dataset.parts else count
 
 
 def sample_count(prepared: Prepared) -> int:

@@ -25,7 +25,10 @@ def load_public(config: RunConfig, method: Method, progress: Progress) -> Datase
         raise UserError(f"--public {config.public} is the private data; give other data.")
     if config.size is not None or config.channels is not None:
         progress.say("public images are made to fit --size and --channels too.")
-    dataset = load(config.public, size=config.size, channels=config.channels, progress=progress)
+    try:
+        dataset = load(config.public, size=config.size, channels=config.channels, progress=progress)
+    except UserError as error:
+        raise UserError(f"--public {config.public}: {error}") from error
     given = dict.fromkeys(method.info.public_inputs, public_part(dataset))
     if isinstance(method, ChecksPublic):
         method.check_public(given)

@@ -72,6 +72,7 @@ class Preview:
             "delta": self.plan.delta,
             "accountant": self.plan.accountant,
             "count": self.prepared.facts.count,
+            "counts": dict(self.prepared.facts.counts),
             "plan": plan,
             "preset": self.prepared.settings.preset,
             "expected": forecast,

@@ -35,7 +35,7 @@ class PdpConfig(DiffusionConfig):
     """Settings of PDP-Diffusion. None is measured on private records."""
 
     public_steps: int = setting(10000, "training steps on public images", low=1)
-    public_batch: int = setting(1024, "images in such a step", low=1)
+    public_batch: int = setting(1024, "images in such a step", low=1, high=16_384)
     public_rate: float = setting(1e-3, "Adam's rate in such a step", low=1e-7, high=1.0)
     conditional: bool = setting(True, "learn public images with their own labels")
 

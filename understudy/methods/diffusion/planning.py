@@ -25,7 +25,7 @@ _BYTES_AT_ONCE, _GIGABYTES_BESIDE = 1.5e9, 0.9
 
 def planned_steps(config: DiffusionConfig, facts: Facts, sigma: float) -> DPSGD:
     """`steps` steps at rate batch / declared count."""
-    rate = config.batch / facts.counts["train"]
+    rate = facts.training_rate(config.batch)
     return DPSGD(TRAINING, config.steps, rate, config.clip, sigma, config.multiplicity)
 
 
@@ -35,12 +35,7 @@ def check_facts(config: DiffusionConfig, facts: Facts, who: str) -> None:
     if facts.classes < 1:
         raise UserError(f"{who} needs at least one class.")
     config.network(shape, facts.classes)
-    count = facts.counts["train"]
-    if config.batch > count:
-        raise UserError(
-            f"setting 'batch' is {config.batch} but only {count} records are declared: too "
-            f"few records for the plan; set batch to at most {count}."
-        )
+    facts.training_rate(config.batch)
 
 
 def forecast_steps(config: DiffusionConfig, facts: Facts, public_passes: int = 0) -> Forecast:

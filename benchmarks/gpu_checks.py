@@ -99,9 +99,12 @@ def main() -> None:
 def measure(asked: argparse.Namespace) -> dict[str, Any]:
     device = torch.device(asked.device)
     torch.backends.cudnn.benchmark = device.type == "cuda"
+    began = time.perf_counter()
     stream = check_stream(device)
     recording = check_recording(device, asked)
     engine = {kind: check_engine(kind, device, asked) for kind in ("bfloat16", "float32")}
+    seconds = time.perf_counter() - began
+    peak = torch.cuda.max_memory_allocated(device) / 1e9 if device.type == "cuda" else None
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
     return {
         **{"device": name, "network": asked.network, "draws": asked.draws},
@@ -111,6 +114,7 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
             "promised": PROMISED,
             "kept": kept(device, stream, recording, engine, not asked.computed),
         },
+        **{"seconds": seconds, "peak_gigabytes": peak},
         "code": tree_digest(),
         "provenance": Provenance.read().to_json(),
     }
@@ -374,8 +378,8 @@ def _evidence(folder: Path, store: Path | None, commit: str = "HEAD") -> None:
         + ("" if found["recording"]["milliseconds"] else " --timed 0"),
         config={"network": NETWORKS[found["network"]].to_json(), "draws": found["draws"]},
         seeds=[0],
-        seconds={},
-        peak_gigabytes=None,
+        seconds={"checks": found.pop("seconds")},
+        peak_gigabytes=found.pop("peak_gigabytes"),
         result=found,
     )
     print("kept" if found["kept"] else "NOT KEPT", found["device"])

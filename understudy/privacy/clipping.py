@@ -163,7 +163,10 @@ class ClippedSum:
             self._add_grouped(rows, torch.from_numpy(units[:real]).to(rows.device))
 
     def add_clipped(self, chunk: Clipped, real: int) -> None:
-        """Take a chunk that `clip_into` has summed; its first `real` rows were used."""
+        """Take a chunk that `clip_into` has summed; its first `real` rows were used.
+
+        Guarantee: as `clip_into`; a chunk of another clip, or of another kind of units, is refused.
+        """
         if chunk.clip != self._clip or not self._single:
             raise PrivacyError(
                 f"a chunk of single units clipped to {chunk.clip:g} cannot be added to a sum "

@@ -166,8 +166,9 @@ class FollowingSession:
     ) -> None:
         """Sets `.grad` of every trainable parameter to what the first process released.
 
-        Every unit of the shard joins independently with probability `rate`. `public_grads`
-        are taken from the first process's call.
+        Guarantee: every unit of the shard joins independently with probability `rate`; what leaves
+        this process is their clipped sum, to the first process of the team, which alone adds the
+        noise and releases (`DPSGDSession.step`). `public_grads` are taken from the first's call.
         """
         del public_grads
         _share_weights(models, self._team)

@@ -53,6 +53,9 @@ class RecordedPart:
     It reads the tensors of the models where they lie, with the values that they have by then;
     it holds them, so that nothing else can come to lie there. It serves as long as models, loss
     and draws are otherwise as they were.
+
+    Guarantee: as the work's own (`clip_into`), which it repeats, kernel by kernel: a record adds a
+    vector of norm at most the clip, and nothing where it is not used. `Trial` compares them.
     """
 
     def __init__(

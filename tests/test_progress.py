@@ -29,6 +29,6 @@ def test_lines_tell_the_rate_of_late_and_how_long_the_rest_took(
     assert told == [
         "compiling: 100 s",
         "training 10/90 (0.1/s)",
-        "training 61/90 (5.1/s, epsilon 1.00 of 2.00)",
+        "training 61/90 (5.1/s, 0:00:06 left, epsilon 1.00 of 2.00)",
         "done",
     ]

@@ -103,7 +103,7 @@ class _Line:
     ) -> None:
         self._write, self._every = write, every
         self._description, self._total = description, total
-        self._done = self._done_then = 0
+        self._done = self._done_then = self._lines = 0
         self._note = ""
         self._said = time.monotonic()
 
@@ -115,7 +115,9 @@ class _Line:
             self._said, self._done_then = now, self._done
             whole = "" if self._total is None else f"/{self._total}"
             noted = f", {self._note}" if self._note else ""
-            left = _left(self._total, self._done, rate)
+            # Not in the first line: until then compilers and others may have taken their time.
+            left = _left(self._total, self._done, rate) if self._lines else ""
+            self._lines += 1
             self._write(f"{self._description} {self._done}{whole} ({rate:.1f}/s{left}{noted})")
 
     def note(self, text: str) -> None:

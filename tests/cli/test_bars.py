@@ -38,7 +38,7 @@ def test_a_log_gets_a_line_every_half_minute(
             task.advance()
             silent.advance()
     said = capsys.readouterr()
-    assert (said.err, said.out) == ("training 2/10 (0.1/s, 0:02:04 left)\n", "")
+    assert (said.err, said.out) == ("training 2/10 (0.1/s)\n", "")
 
 
 def test_the_time_left_outlives_a_long_block() -> None:

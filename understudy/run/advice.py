@@ -13,9 +13,7 @@ from understudy.methods.contract import Facts, Forecasting, Method
 from understudy.methods.presets import find_presets
 from understudy.methods.registry import get_method, method_names
 from understudy.progress import Progress
-from understudy.run.config import RunConfig
 from understudy.run.listing import Listing, duration
-from understudy.run.prepare import training_count
 
 if TYPE_CHECKING:
     from understudy.evaluate.metric import Row
@@ -51,6 +49,9 @@ def advise(source: str, progress: Progress) -> Listing:
     Looks at the form of the data only (size, number of classes, how many), which every
     plan takes as public.
     """
+    from understudy.run.config import RunConfig
+    from understudy.run.prepare import training_count  # here: a listing of datasets needs no torch
+
     dataset = load(source, progress=progress)
     name = dataset.name if dataset.public else None
     count = len(next(iter(dataset.parts.values())))

@@ -499,6 +499,29 @@ def test_a_loss_is_checked_once_and_another_one_again(monkeypatch: pytest.Monkey
     assert len(checks) == 2
 
 
+@pytest.mark.parametrize("failing", [(0,), (0, 2)])
+def test_a_trial_that_fails_once_is_repeated_on_other_rows(
+    failing: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[torch.Tensor] = []
+
+    def check(_: object, __: object, batch: Batch) -> None:
+        tried.append(batch.features)
+        if len(tried) - 1 in failing:
+            raise PrivacyError("mixes")
+
+    monkeypatch.setattr(gradients_module, "check_loss", check)
+    engine = engine_of(CASES["mlp"], "vmap", records(6))
+    if len(failing) > 1:
+        with pytest.raises(PrivacyError, match="mixes"):
+            engine.prepare(classify, {})
+    else:
+        engine.prepare(classify, {})
+    assert [len(rows) for rows in tried] == [TRIAL_ROWS] * 3
+    assert not torch.equal(tried[0], tried[1])
+    assert not torch.equal(tried[1], tried[2])
+
+
 def test_a_loss_whose_option_was_changed_is_checked_again() -> None:
     engine = engine_of(CASES["mlp"], "expanded", records(6))
 

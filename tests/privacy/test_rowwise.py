@@ -14,7 +14,13 @@ from understudy.data.records import Records
 from understudy.data.schema import Attribute, Schema
 from understudy.errors import PrivacyError
 from understudy.privacy.batch import TRIAL_ROWS, Batch, random_batch
-from understudy.privacy.rowwise import awakened, check_loss, check_rows, refuse_mixing_layers
+from understudy.privacy.rowwise import (
+    awakened,
+    check_loss,
+    check_rows,
+    confirmed,
+    refuse_mixing_layers,
+)
 
 CPU = torch.device("cpu")
 
@@ -189,3 +195,33 @@ def test_parameters_that_sleep_are_awake_for_a_while_only() -> None:
     with pytest.raises(KeyError), awakened([asleep]):
         raise KeyError
     assert torch.equal(asleep, torch.full((3, 4), dull)), "after an error too"
+
+
+def trials(*going_well: bool) -> tuple[Callable[[int], None], list[int]]:
+    """Trials that go as they are told to, and the numbers of those that were made."""
+    made: list[int] = []
+
+    def trial(number: int) -> None:
+        made.append(number)
+        if not going_well[number]:
+            raise PrivacyError("mixes")
+
+    return trial, made
+
+
+def test_one_trial_is_enough_where_it_goes_well() -> None:
+    trial, made = trials(True, False, False)
+    confirmed(trial)
+    assert made == [0]
+
+
+def test_what_fails_once_and_no_more_was_rounding() -> None:
+    trial, made = trials(False, True, True)
+    confirmed(trial)
+    assert made == [0, 1, 2]
+
+
+def test_what_fails_one_more_trial_is_refused() -> None:
+    for going_well in ((False, True, False), (False, False, True)):
+        with pytest.raises(PrivacyError, match="mixes"):
+            confirmed(trials(*going_well)[0])

@@ -24,6 +24,24 @@ def test_micro_batches_follow_declared_figures_only(speed: Speed, rows: int) -> 
 
 
 @pytest.mark.parametrize(
+    ("width", "draws", "rows"),
+    [
+        (1000, 1, 1024),
+        (20_000, 1, 157),
+        (10**5, 1, 32),
+        (10**6, 4, 8),
+        (10**7, 1, 6),
+        (10**9, 1, 1),
+    ],
+)
+def test_a_cpu_takes_what_its_caches_hold_and_some_rows_if_they_fit(
+    width: int, draws: int, rows: int
+) -> None:
+    assert Speed().records_at_once(width, draws, expected=1e6) == rows
+    assert Speed().records_at_once(width, draws, expected=0.2) == 1
+
+
+@pytest.mark.parametrize(
     "wrong",
     [{"backend": "jax"}, {"precision": "float8"}, {"micro_batch": -1}, {"block_steps": 0}],
 )

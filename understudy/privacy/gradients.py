@@ -38,6 +38,7 @@ from understudy.privacy.rowwise import (
     Agreement,
     awakened,
     check_loss,
+    confirmed,
     exact_arithmetic,
     gradient_of,
     refuse_mixing_layers,
@@ -126,10 +127,7 @@ class GradientEngine:
             torch.enable_grad(),
             awakened(self.parameters),
         ):
-            trial = with_draws(
-                random_batch(self._records, TRIAL_ROWS, self.device), draws, self._noise
-            )
-            check_loss(lambda b: loss(self.models, b), self.parameters, trial)
+            confirmed(partial(self._try_rows, loss, draws))
             if self._backend is None:
                 self._backend = self._within_memory(partial(self._fastest, loss, draws))
                 if isinstance(self._backend, CompiledBackend):
@@ -139,6 +137,15 @@ class GradientEngine:
             if self._may_record and self._rows >= FEWEST_RECORDS:
                 self._recorded = self._recording(loss, draws)
         self._checked.add(loss)
+
+    def _try_rows(self, loss: Loss, draws: Draws, number: int) -> None:
+        """Refuse a loss that does not treat every row by itself."""
+        trial = with_draws(self._random_rows(TRIAL_ROWS, number), draws, self._noise)
+        check_loss(lambda batch: loss(self.models, batch), self.parameters, trial)
+
+    def _random_rows(self, rows: int, number: int) -> Batch:
+        """Made-up records; others for another number."""
+        return random_batch(self._records, rows + number, self.device).rows(0, rows)
 
     def clipped_sum(self, loss: Loss, draws: Draws, chosen: Rows) -> GradientSum:
         """Sum over the chosen units of their gradients, each clipped once.
@@ -319,9 +326,12 @@ class GradientEngine:
         have, where a network or a kernel may take another way."""
         if isinstance(backend, CompiledBackend):
             self._check_backend(backend.reference, loss, draws)
-            self._check_compiled(backend, loss, draws)
-            return
-        trial = self._dress(random_batch(self._records, TRIAL_ROWS, self.device), draws)
+            confirmed(partial(self._try_compiled, backend, loss, draws))
+        else:
+            confirmed(partial(self._try_backend, backend, loss, draws))
+
+    def _try_backend(self, backend: GradientBackend, loss: Loss, draws: Draws, number: int) -> None:
+        trial = self._dress(self._random_rows(TRIAL_ROWS, number), draws)
         with exact_arithmetic():
             found = backend.per_record(loss, trial, self._mechanism.multiplicity)[1]
             _require(
@@ -330,10 +340,12 @@ class GradientEngine:
         if self._speed.precision != "float32":
             self._check_in_use(backend, trial, range(TRIAL_ROWS), loss)
 
-    def _check_compiled(self, backend: CompiledBackend, loss: Loss, draws: Draws) -> None:
+    def _try_compiled(
+        self, backend: CompiledBackend, loss: Loss, draws: Draws, number: int
+    ) -> None:
         """Look at the compiled gradients of a full micro-batch, at its ends, where a kernel goes
         wrong first, and between them; compare their compiled sums with plain ones."""
-        trial = self._dress(random_batch(self._records, self._rows, self.device), draws)
+        trial = self._dress(self._random_rows(self._rows, number), draws)
         last = self._rows - 1
         looked_at = {min(1, last), max(0, last - 1), *np.linspace(0, last, _LOOKED_AT, dtype=int)}
         together = self._check_in_use(backend, trial, sorted(map(int, looked_at)), loss)

@@ -576,6 +576,19 @@ def test_what_was_turned_after_its_check_is_checked_again(turned: str, backend: 
         engine.clipped_sum(method.loss, {}, np.arange(6))
 
 
+def test_a_loss_that_is_another_in_every_step_is_told_of_once() -> None:
+    torch.manual_seed(0)
+    model, said = Turned(), []
+    engine = engine_of(Case(lambda: [model], classify), "vmap", records(6))
+    for number in range(25):
+        model.steps_done = number
+        engine.clipped_sum(classify, {}, np.arange(2))
+        said.append(engine.notice)
+        engine.notice = ""
+    assert [number for number, line in enumerate(said) if line] == [9]
+    assert "(a counter, say)" in said[9]
+
+
 def test_where_there_is_too_much_to_look_at_every_step_is_checked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

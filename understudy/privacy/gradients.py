@@ -96,6 +96,7 @@ class GradientEngine:
         self._sums = PieceSums()
         self._recorded: RecordedPart | None = None
         self._may_record = speed.recorded and records.units is None
+        self._checks = 0
         self.notice = ""
 
     def serves(self, models: Sequence[nn.Module]) -> bool:
@@ -137,6 +138,12 @@ class GradientEngine:
             if self._may_record and self._rows >= FEWEST_RECORDS:
                 self._recorded = self._recording(loss, draws)
         self._checked.add(loss)
+        self._checks += 1
+        if self._checks == _MANY_CHECKS:
+            self.notice = (
+                "the loss, or something that it or its models hold, is another in almost every "
+                "step (a counter, say), so it is checked again before each, which is slow."
+            )
 
     def _try_rows(self, loss: Loss, draws: Draws, number: int) -> None:
         """Refuse a loss that does not treat every row by itself."""
@@ -389,6 +396,8 @@ _TOLERANCE_IN_USE = MappingProxyType({"float32": 1e-3, "bfloat16": 5e-2})
 
 _TOLERANCE_REPLAYED = MappingProxyType({"float32": 1e-3, "bfloat16": 1e-2})
 """The kernels are the same; some of them add in another order each time."""
+
+_MANY_CHECKS = 10
 
 _LOOKED_AT = 16
 """Records of a compiled micro-batch, evenly apart."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import partial
+from functools import cache, partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from torch import nn
 from tests.privacy import rig
 from tests.privacy.rig import mlp
 from understudy.privacy import knobs
+from understudy.privacy.gradients import GradientSum
 from understudy.privacy.knobs import knobs_of
 
 STAGE = 0
@@ -31,14 +33,38 @@ class Kind(Enum):
 
 
 class Slotted:
-    __slots__ = ("stage",)
+    __slots__ = ("__hidden", "stage")
 
     def __init__(self) -> None:
-        self.stage = 0
+        self.stage = self.__hidden = 0
+
+    def turn(self) -> None:
+        self.__hidden = 1
+
+
+class OneSlot:
+    __slots__ = "mix"
+
+    def __init__(self) -> None:
+        self.mix = 0
+
+
+class Entries(dict[str, int]):
+    """With something besides its entries."""
+
+    stage = 0
+
+
+class Refusing(dict[str, int]):
+    """Cannot be looked at."""
+
+    def keys(self) -> Any:
+        raise KeyError("a test")
 
 
 @dataclass
 class Method:
+    shared: ClassVar[str] = "own"
     stage: int = 0
     weight: float = 0.5
     options: dict[str, Any] = field(default_factory=dict)
@@ -58,8 +84,23 @@ def read_stage() -> int:
     return STAGE
 
 
+@cache
+def cached() -> int:
+    return STAGE
+
+
 def read_module() -> Any:
-    return rig.classify if HERE else None
+    return rig.TABLE  # type: ignore[attr-defined]
+
+
+def rig_table() -> dict[str, int]:
+    found: dict[str, int] = rig.TABLE  # type: ignore[attr-defined]
+    return found
+
+
+@pytest.fixture(autouse=True)
+def table_of_another_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rig, "TABLE", {"mix": 0}, raising=False)
 
 
 def turned_on(what: Any, name: str, value: Any = 1) -> Callable[[], None]:
@@ -71,7 +112,8 @@ def cases() -> dict[str, tuple[Any, Callable[[], None]]]:
     spaces = {"simple": SimpleNamespace(stage=0), "namespace": Namespace(stage=0)}
     entries: dict[str, Any] = {"mix": False, "inner": [1, {2}]}
     model, hooked, modes, kept = mlp(), mlp(), mlp(), mlp()
-    cell = [0]
+    cell, inner, single, classed = [0], Slotted(), OneSlot(), Entries()
+    queue: deque[int] = deque([1])
 
     def by_default(values: Any, stage: list[int] = cell) -> Any:
         return values if stage[0] else None
@@ -86,6 +128,17 @@ def cases() -> dict[str, tuple[Any, Callable[[], None]]]:
         "dict of an object": (held.loss, lambda: held.options.update(mix=np.bool_(True))),
         "slots": (held, lambda: setattr(held.space, "stage", 1)),
         "global of a function that is called": (Method().loss, turned_on(HERE, "STAGE")),
+        "builtin": (
+            (swapped := Method(space=torch.sub)),
+            turned_on(swapped, "space", torch.cumsum),
+        ),
+        "hidden slot": ([inner], inner.turn),
+        "one slot": ([single], turned_on(single, "mix")),
+        "attribute of a container": ([classed], turned_on(classed, "stage")),
+        "class": (Method().loss, turned_on(Method, "shared", "mixed")),
+        "queue": ([queue], lambda: queue.append(2)),
+        "what a cached function reads": ([cached], turned_on(HERE, "STAGE")),
+        "dict of another module": (read_module, lambda: rig_table().update(mix=1)),
         "closure": (by_closure, lambda: entries.update(mix=True)),
         "inside a container": (partial(by_closure, 1), lambda: entries["inner"][1].add(3)),
         "default": (by_default, lambda: cell.append(1)),
@@ -102,13 +155,14 @@ def cases() -> dict[str, tuple[Any, Callable[[], None]]]:
 @pytest.mark.parametrize("name", cases())
 def test_what_is_turned_is_seen(name: str) -> None:
     loss, turn = cases()[name]
-    kept = dict(vars(HERE)), dict(vars(rig)), dict(vars(read_module))
+    kept, shared = (dict(vars(HERE)), dict(vars(rig)), dict(vars(read_module))), Method.shared
     before = knobs_of(loss)
     assert before == knobs_of(loss)
     try:
         turn()
         assert knobs_of(loss) != before, "a knob was turned, and nobody saw it"
     finally:
+        Method.shared = shared
         for place, was in zip((HERE, rig, read_module), kept, strict=True):
             vars(place).clear()
             vars(place).update(was)
@@ -151,3 +205,22 @@ def test_long_chains_are_followed_and_too_long_ones_given_up(
     assert knobs_of(chain) != before
     monkeypatch.setattr(knobs, "_MOST", 1000)
     assert knobs_of(chain) is None
+
+
+def test_what_cannot_be_looked_at_is_checked_every_time() -> None:
+    assert knobs_of([Refusing()]) is None
+
+    def later() -> Any:
+        return empty
+
+    assert knobs_of(later) is not None
+    empty = 1
+    assert empty == later()
+
+
+def test_what_lies_behind_the_door_turns_nothing() -> None:
+    """It counts steps, and a method may hold it."""
+    method = Method(space=GradientSum(torch.ones(1), 1, torch.ones(1), torch.ones(1)))
+    before = knobs_of(method.loss)
+    method.space = GradientSum(torch.ones(1), 2, torch.ones(1), torch.ones(1))
+    assert knobs_of(method.loss) == before

@@ -197,31 +197,44 @@ def test_parameters_that_sleep_are_awake_for_a_while_only() -> None:
     assert torch.equal(asleep, torch.full((3, 4), dull)), "after an error too"
 
 
-def trials(*going_well: bool) -> tuple[Callable[[int], None], list[int]]:
-    """Trials that go as they are told to, and the numbers of those that were made."""
-    made: list[int] = []
+class Trials:
+    """Trials that go as they are told to, and the numbers of the rows that were tried."""
 
-    def trial(number: int) -> None:
-        made.append(number)
-        if not going_well[number]:
+    def __init__(self, *going_well: bool) -> None:
+        self._going_well = list(going_well)
+        self.made: list[int] = []
+
+    def rows(self, number: int) -> Batch:
+        return Batch(torch.full((1, 1), float(number)), {}, {}, None)
+
+    def __call__(self, rows: Batch) -> None:
+        self.made.append(int(rows.features))
+        if not self._going_well[len(self.made) - 1]:
             raise PrivacyError("mixes")
-
-    return trial, made
 
 
 def test_one_trial_is_enough_where_it_goes_well() -> None:
-    trial, made = trials(True, False, False)
-    confirmed(trial)
-    assert made == [0]
+    trials = Trials(True)
+    confirmed(trials, trials.rows)
+    assert trials.made == [0]
 
 
-def test_what_fails_once_and_no_more_was_rounding() -> None:
-    trial, made = trials(False, True, True)
-    confirmed(trial)
-    assert made == [0, 1, 2]
+def test_what_fails_on_the_same_rows_alone_was_rounding() -> None:
+    trials = Trials(False, False, True, True)
+    confirmed(trials, trials.rows)
+    assert trials.made == [0, 0, 1, 2]
 
 
 def test_what_fails_one_more_trial_is_refused() -> None:
-    for going_well in ((False, True, False), (False, False, True)):
+    for going_well in ((False, False, True, False), (False, False, False, True)):
+        trials = Trials(*going_well)
         with pytest.raises(PrivacyError, match="mixes"):
-            confirmed(trials(*going_well)[0])
+            confirmed(trials, trials.rows)
+
+
+def test_what_fails_now_and_then_is_refused() -> None:
+    """Rounding would fail again on the same rows; a loss that mixes rows at times does not."""
+    trials = Trials(False, True, True, True)
+    with pytest.raises(PrivacyError, match="mixes"):
+        confirmed(trials, trials.rows)
+    assert trials.made == [0, 0]

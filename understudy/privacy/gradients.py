@@ -80,6 +80,7 @@ class GradientEngine:
     ) -> None:
         self.models = list(models)
         self.parameters = trainable(models)
+        self._all_parameters = _parameters_of(models)
         if not self.parameters:
             raise UserError("the models given to dp_sgd have no trainable parameter.")
         self.width = sum(p.numel() for p in self.parameters)
@@ -100,8 +101,13 @@ class GradientEngine:
         self.notice = ""
 
     def serves(self, models: Sequence[nn.Module]) -> bool:
-        """Whether this engine was made for these models and what is trainable in them."""
-        return _same(self.models, models) and _same(self.parameters, trainable(models))
+        """Whether this engine was made for these models, their parameters and what is trainable
+        among them."""
+        return (
+            _same(self.models, models)
+            and _same(self._all_parameters, _parameters_of(models))
+            and _same(self.parameters, trainable(models))
+        )
 
     @property
     def preparation(self) -> str:
@@ -128,13 +134,14 @@ class GradientEngine:
             torch.enable_grad(),
             awakened(self.parameters),
         ):
-            confirmed(partial(self._try_rows, loss, draws))
-            if self._backend is None:
-                self._backend = self._within_memory(partial(self._fastest, loss, draws))
-                if isinstance(self._backend, CompiledBackend):
-                    self._sums = self._backend.sums
+            confirmed(partial(self._try_rows, loss), partial(self._single_draws, draws))
+            found = self._renewed()
+            if found is None:
+                found = self._within_memory(partial(self._fastest, loss, draws))
             else:
-                self._within_memory(partial(self._check_backend, self._backend, loss, draws))
+                self._within_memory(partial(self._check_backend, found, loss, draws))
+            self._sums = found.sums if isinstance(found, CompiledBackend) else PieceSums()
+            self._backend = found
             if self._may_record and self._rows >= FEWEST_RECORDS:
                 self._recorded = self._recording(loss, draws)
         self._checked.add(loss)
@@ -145,14 +152,30 @@ class GradientEngine:
                 "step (a counter, say), so it is checked again before each, which is slow."
             )
 
-    def _try_rows(self, loss: Loss, draws: Draws, number: int) -> None:
+    def _renewed(self) -> GradientBackend | None:
+        """The backend in use, with twins of the models as they are now; None if it has to be chosen
+        anew. A compiled one stays, and is refused where it no longer computes what they do."""
+        if self._backend is None or isinstance(self._backend, CompiledBackend):
+            return self._backend
+        make: Callable[[Sequence[nn.Module]], GradientBackend] = type(self._backend)
+        try:
+            return make(self.models)
+        except _CANNOT:
+            return None
+
+    def _try_rows(self, loss: Loss, trial: Batch) -> None:
         """Refuse a loss that does not treat every row by itself."""
-        trial = with_draws(self._random_rows(TRIAL_ROWS, number), draws, self._noise)
         check_loss(lambda batch: loss(self.models, batch), self.parameters, trial)
 
     def _random_rows(self, rows: int, number: int) -> Batch:
         """Made-up records; others for another number."""
         return random_batch(self._records, rows + number, self.device).rows(0, rows)
+
+    def _single_draws(self, draws: Draws, number: int) -> Batch:
+        return with_draws(self._random_rows(TRIAL_ROWS, number), draws, self._noise)
+
+    def _all_draws(self, rows: int, draws: Draws, number: int) -> Batch:
+        return self._dress(self._random_rows(rows, number), draws)
 
     def clipped_sum(self, loss: Loss, draws: Draws, chosen: Rows) -> GradientSum:
         """Sum over the chosen units of their gradients, each clipped once.
@@ -333,12 +356,12 @@ class GradientEngine:
         have, where a network or a kernel may take another way."""
         if isinstance(backend, CompiledBackend):
             self._check_backend(backend.reference, loss, draws)
-            confirmed(partial(self._try_compiled, backend, loss, draws))
+            trial, rows = partial(self._try_compiled, backend, loss), self._rows
         else:
-            confirmed(partial(self._try_backend, backend, loss, draws))
+            trial, rows = partial(self._try_backend, backend, loss), TRIAL_ROWS
+        confirmed(trial, partial(self._all_draws, rows, draws))
 
-    def _try_backend(self, backend: GradientBackend, loss: Loss, draws: Draws, number: int) -> None:
-        trial = self._dress(self._random_rows(TRIAL_ROWS, number), draws)
+    def _try_backend(self, backend: GradientBackend, loss: Loss, trial: Batch) -> None:
         with exact_arithmetic():
             found = backend.per_record(loss, trial, self._mechanism.multiplicity)[1]
             _require(
@@ -347,12 +370,9 @@ class GradientEngine:
         if self._speed.precision != "float32":
             self._check_in_use(backend, trial, range(TRIAL_ROWS), loss)
 
-    def _try_compiled(
-        self, backend: CompiledBackend, loss: Loss, draws: Draws, number: int
-    ) -> None:
+    def _try_compiled(self, backend: CompiledBackend, loss: Loss, trial: Batch) -> None:
         """Look at the compiled gradients of a full micro-batch, at its ends, where a kernel goes
         wrong first, and between them; compare their compiled sums with plain ones."""
-        trial = self._dress(self._random_rows(self._rows, number), draws)
         last = self._rows - 1
         looked_at = {min(1, last), max(0, last - 1), *np.linspace(0, last, _LOOKED_AT, dtype=int)}
         together = self._check_in_use(backend, trial, sorted(map(int, looked_at)), loss)
@@ -456,6 +476,10 @@ def _wait_for(device: torch.device) -> None:
 def padded(owners: Rows, rows: int) -> Rows:
     """Owners of a full micro-batch: rows that count for nothing have -1."""
     return np.concatenate([owners, np.full(rows - len(owners), -1)])
+
+
+def _parameters_of(models: Sequence[nn.Module]) -> list[nn.Parameter]:
+    return [parameter for model in models for parameter in model.parameters()]
 
 
 def _same(ours: Sequence[object], theirs: Sequence[object]) -> bool:

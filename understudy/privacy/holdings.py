@@ -12,6 +12,7 @@ from enum import Enum
 from functools import lru_cache
 from types import (
     BuiltinFunctionType,
+    CellType,
     CodeType,
     FunctionType,
     GetSetDescriptorType,
@@ -170,7 +171,7 @@ def _loaded(code: CodeType) -> tuple[tuple[str, ...], bool]:
 def closed_over(function: Any) -> list[object]:
     """The contents of a function's closure, and its defaults; nothing of what is no function."""
     cells = getattr(function, "__closure__", None) or ()
-    held = [cell.cell_contents for cell in cells]
+    held = [cell.cell_contents for cell in cells if cell != CellType()]  # empty ones hold nothing
     held += getattr(function, "__defaults__", None) or ()
     held += (getattr(function, "__kwdefaults__", None) or {}).values()
     return held

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -47,10 +47,19 @@ def twin_of(model: nn.Module, *, shares: bool = True) -> nn.Module:
     called would tell how many records were drawn. shares: its parameters are the model's own."""
     known: dict[int, Any] = {id(p): p for p in model.parameters()} if shares else {}
     for module in model.modules():
-        held = (value for value in vars(module).values() if isinstance(value, torch.Tensor))
         # What a pass left there is not copied with all that it was computed from.
-        known |= {id(tensor): tensor.detach().clone() for tensor in held if not tensor.is_leaf}
+        left = (tensor for tensor in _tensors_in(list(vars(module).values())) if not tensor.is_leaf)
+        known |= {id(tensor): tensor.detach().clone() for tensor in left}
     return copy.deepcopy(model, known)
+
+
+def _tensors_in(value: object) -> Iterator[torch.Tensor]:
+    """Those that lie in a container, or in containers inside of it."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple | dict):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _tensors_in(part)
 
 
 def follow(model: nn.Module, twin: nn.Module, *, mode: bool = True) -> None:
@@ -66,7 +75,7 @@ def follow(model: nn.Module, twin: nn.Module, *, mode: bool = True) -> None:
     torchs_own = vars(nn.Module()).keys() - ({"training"} if mode else set())
     twins = dict(twin.named_modules(remove_duplicate=False))
     for name, module in model.named_modules(remove_duplicate=False):
-        held = getattr(twins[name], "original", twins[name])
+        held = _computing(twins[name])
         for key, value in vars(module).items():
             if key in torchs_own:
                 continue
@@ -74,6 +83,11 @@ def follow(model: nn.Module, twin: nn.Module, *, mode: bool = True) -> None:
                 held.__dict__[key] = copy.deepcopy(value)
             elif isinstance(value, torch.Tensor):
                 held.__dict__[key] = value.detach().clone()
+
+
+def _computing(module: Any) -> Any:
+    """The layer itself, where a twin has one of ours in its place."""
+    return module.original if getattr(type(module), "stands_for_another", False) else module
 
 
 def standing(models: Sequence[nn.Module]) -> list[object]:

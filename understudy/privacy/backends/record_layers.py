@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -60,6 +60,8 @@ def _leaf(parameter: torch.Tensor, records: int, weights: torch.dtype) -> torch.
 class RecordLayer(nn.Module):
     """One layer of a twin. It holds the original out of torch's sight, as a plain attribute,
     so that the twin has no parameter of its own."""
+
+    stands_for_another: ClassVar[bool] = True
 
     def __init__(self, layer: Any, expansion: Expansion) -> None:
         super().__init__()

@@ -10,33 +10,31 @@ from torch import nn
 from torch.func import functional_call, grad_and_value, vmap
 
 from understudy.errors import PrivacyError
-from understudy.privacy.backends.base import Loss, follow, twin_of
+from understudy.privacy.backends.base import Loss, twin_of
 from understudy.privacy.batch import Batch
 
 Parameters = list[dict[str, torch.Tensor]]
 
 
 class VmapBackend:
-    """Passes batches of one record to the loss, so it needs nothing of the layers; through twins,
-    so that the models themselves do not learn of it."""
+    """Passes batches of one record to the loss, so it needs nothing of the layers; through twins
+    of the models as they are, so that the models themselves do not learn of it."""
 
     name = "vmap"
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
         self._models = list(models)
-        self._twins = [twin_of(model) for model in models]
 
     def per_record(
         self, loss: Loss, batch: Batch, multiplicity: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        for model, twin in zip(self._models, self._twins, strict=True):
-            follow(model, twin)
+        twins = [twin_of(model) for model in self._models]
         moving, fixed = self._split_parameters()
 
         def value(parameters: Parameters, one: dict[str, Any]) -> torch.Tensor:
             calls = [
                 _bound(twin, {**still, **move})
-                for twin, still, move in zip(self._twins, fixed, parameters, strict=True)
+                for twin, still, move in zip(twins, fixed, parameters, strict=True)
             ]
             return loss(calls, _batch_of(one, batch.label)).mean()
 

@@ -506,7 +506,7 @@ def test_a_loss_is_checked_once_and_another_one_again(monkeypatch: pytest.Monkey
     assert len(checks) == 2
 
 
-@pytest.mark.parametrize("failing", [(0, 1), (0,), (0, 1, 3)])
+@pytest.mark.parametrize("failing", [(0, 1), (0,), (0, 1, 2, 4)])
 def test_a_trial_that_fails_is_repeated_on_the_same_and_on_other_rows(
     failing: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

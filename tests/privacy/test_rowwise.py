@@ -220,14 +220,15 @@ def test_one_trial_is_enough_where_it_goes_well() -> None:
 
 
 def test_what_fails_on_the_same_rows_alone_was_rounding() -> None:
-    trials = Trials(False, False, True, True)
-    confirmed(trials, trials.rows)
-    assert trials.made == [0, 0, 1, 2]
+    for going_well in ((True, True, True), (True, False, True)):
+        trials = Trials(False, False, *going_well)
+        confirmed(trials, trials.rows)
+        assert trials.made == [0, 0, 1, 2, 3]
 
 
-def test_what_fails_one_more_trial_is_refused() -> None:
-    for going_well in ((False, False, True, False), (False, False, False, True)):
-        trials = Trials(*going_well)
+def test_what_fails_two_more_trials_is_refused() -> None:
+    for going_well in ((True, False, False), (False, True, False), (False, False, False)):
+        trials = Trials(False, False, *going_well)
         with pytest.raises(PrivacyError, match="mixes"):
             confirmed(trials, trials.rows)
 

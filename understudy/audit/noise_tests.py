@@ -23,6 +23,7 @@ ALPHA = FAMILY_ALPHA / MOST_TESTS
 """False alarms: of all tests together, and of one."""
 
 SAMPLES = 100_000
+_SHARED_BY_NO_CHANCE = 10
 
 Floats = npt.NDArray[np.float64]
 
@@ -68,9 +69,13 @@ def has_independent_draws(source: NormalSource) -> bool:
 
 
 def streams_differ(make: Callable[[], NormalSource]) -> bool:
-    """Whether two sources made alike share no value at all."""
+    """Whether two sources made alike share no more values than chance gives them.
+
+    Of a thousand float32 values each, two sources share one about once in thirty times, and ten
+    never; streams that overlap share hundreds.
+    """
     one, two = make().normal(1000).double(), make().normal(1000).double()
-    return not np.intersect1d(one.numpy(), two.numpy()).size
+    return np.intersect1d(one.numpy(), two.numpy()).size < _SHARED_BY_NO_CHANCE
 
 
 def forked_child_differs(source: NormalSource) -> bool:

@@ -563,6 +563,21 @@ def test_models_are_computed_as_they_are_now(turned: str, backend: str) -> None:
     assert torch.allclose(found.total, expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_model_that_is_turned_back_is_computed_as_it_is(backend: str) -> None:
+    torch.manual_seed(0)
+    model = Scheduled()
+    case = Case(lambda: [model], classify)
+    engine = engine_of(case, backend, records(6))
+    for act in (torch.tanh, torch.sin, torch.tanh):
+        model.act = act
+        engine.prepare(classify, {})
+        seen = recording(engine)
+        found = engine.clipped_sum(classify, {}, np.arange(6))
+        expected = one_by_one(case, engine, seen, list(range(6)))
+        assert torch.allclose(found.total, expected, atol=1e-6), act
+
+
 @pytest.mark.parametrize("every", [13, 17, 29])
 def test_a_loss_that_mixes_records_now_and_then_is_refused(every: int) -> None:
     calls = [0]

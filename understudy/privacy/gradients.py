@@ -28,6 +28,7 @@ from understudy.privacy.batch import (
     with_draws,
 )
 from understudy.privacy.clipping import Clipped, ClippedSum, clip_into
+from understudy.privacy.knobs import knobs_of
 from understudy.privacy.losses import CheckedLosses
 from understudy.privacy.mechanisms import DPSGD
 from understudy.privacy.noise import NoiseSource
@@ -98,6 +99,7 @@ class GradientEngine:
         self._recorded: RecordedPart | None = None
         self._may_record = speed.recorded and records.units is None
         self._checks = 0
+        self._models_then: tuple[object, ...] | None = None
         self.notice = ""
 
     def serves(self, models: Sequence[nn.Module]) -> bool:
@@ -145,6 +147,7 @@ class GradientEngine:
             if self._may_record and self._rows >= FEWEST_RECORDS:
                 self._recorded = self._recording(loss, draws)
         self._checked.add(loss)
+        self._models_then = knobs_of(self.models)
         self._checks += 1
         if self._checks == _MANY_CHECKS:
             self.notice = (
@@ -157,6 +160,10 @@ class GradientEngine:
         anew. A compiled one stays, and is refused where it no longer computes what they do."""
         if self._backend is None or isinstance(self._backend, CompiledBackend):
             return self._backend
+        now = knobs_of(self.models)
+        if now is not None and now == self._models_then:
+            return self._backend
+        self._checked = CheckedLosses(self.models)  # what was checked was so with other twins
         make: Callable[[Sequence[nn.Module]], GradientBackend] = type(self._backend)
         try:
             return make(self.models)

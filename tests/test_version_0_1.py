@@ -1,0 +1,99 @@
+"""What version 0.1.0 wrote is read as it was meant: releases, runs, evidence, encoders, filters."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import understudy
+from understudy.bench.store import read_store
+from understudy.encoders.file import read_encoder
+from understudy.federated.collection_check import verify_any
+from understudy.filters.filter_file import load_filter
+from understudy.privacy.account_book import Book
+from understudy.run.fitting import load_synthesizer
+from understudy.run.folder import RunFolder
+
+from .workplace import Workplace
+
+OLD = Path(__file__).parent / "fixtures" / "version_0_1"
+DIGESTS = {
+    "release-dp-merf": "0bfb99300cc37751b9dd931410cd1609d1b16c098efbaa41a9d0fda20b15fd35",
+    "release-dp-gan": "ea675e6e88a5585403d1fa24b8db5f9355ab1f1c16b45d5dc3e4b6773781f3ee",
+}
+COLLECTION = "9e206fa564ca4bf888b9a34e682180693e785aa11b9afa853b39ca1edf7b8257"
+ENCODER = "16f2423bd07326055ffe22668c857178ae6cd84648e64c92c0e341f493cbbb0b"
+PLANS = json.loads((OLD / "plans.json").read_text())
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A copy that may be worked in."""
+    return Path(shutil.copytree(OLD, tmp_path / "old"))
+
+
+@pytest.mark.parametrize(("name", "digest"), DIGESTS.items())
+def test_a_release_verifies_as_before(name: str, digest: str) -> None:
+    found = understudy.verify(OLD / name, digest=digest)
+    assert found.verdict == "consistent and authenticated"
+    records, claim = understudy.load_release(OLD / name)
+    assert len(records) == 20
+    assert claim.kind == "central"
+
+
+def test_a_release_that_was_changed_does_not_verify(old: Path) -> None:
+    ledger = old / "release-dp-gan" / "ledger.jsonl"
+    ledger.write_bytes(ledger.read_bytes().replace(b'"uses":50', b'"uses":40'))
+    assert not understudy.verify(old / "release-dp-gan").ok
+
+
+@pytest.mark.parametrize("name", ["dp-merf", "dp-gan", "dpdm"])
+def test_a_synthesizer_samples_what_it_sampled(name: str) -> None:
+    run = RunFolder(OLD / "runs" / name)
+    again, then = load_synthesizer(run).sample(20, seed=0), run.load_samples()
+    assert np.array_equal(again.labels, then.labels)
+    apart = np.abs(again.features.astype(int) - then.features.astype(int))
+    assert apart.max() <= 1  # another processor may round a pixel the other way
+
+
+def test_a_finished_run_is_evaluated(old: Path, workplace: Workplace) -> None:
+    protocol = understudy.load_protocol(workplace.quick_protocol())
+    found = understudy.evaluate_run(old / "runs" / "dp-gan", protocol, home=old / "home")
+    assert found.rows
+    assert (old / "runs" / "dp-gan" / "report.html").exists()
+
+
+def test_its_account_book_adds_up() -> None:
+    book = Book.open("digits", OLD / "home")
+    assert [run.purpose for run in book.runs()].count("release") == 6
+    assert sum(bool(run.released) for run in book.runs()) == 5
+    assert len(book.split_key()) == 32
+
+
+def test_an_encoder_a_filter_and_a_collection() -> None:
+    encoder = read_encoder(OLD / "digits.safetensors", ENCODER)
+    assert encoder.schema.names == ("label",)
+    assert load_filter(OLD / "my.filter", ENCODER)
+    found = verify_any(OLD / "collection", digest=COLLECTION, encoder=OLD / "digits.safetensors")
+    assert found.verdict == "consistent and authenticated"
+
+
+def test_evidence(tmp_path: Path) -> None:
+    name = json.loads((OLD / "evidence.json").read_text())["name"]
+    shutil.copy(OLD / "evidence.json", tmp_path / f"{name}.json")
+    (found,) = read_store(tmp_path).of_kind("run")
+    assert found.parsed()["claim"]["kind"] == "central"
+
+
+@pytest.mark.parametrize(
+    ("method", "epsilon"), [(method, epsilon) for method in PLANS for epsilon in PLANS[method]]
+)
+def test_plans_cost_what_they_did(method: str, epsilon: str) -> None:
+    config = understudy.RunConfig("digits", method, epsilon=float(epsilon))
+    plan = understudy.preview(config).plan.to_json()
+    assert plan["epsilon"] == pytest.approx(PLANS[method][epsilon]["epsilon"], abs=1e-9)
+    assert plan["mechanisms"] == PLANS[method][epsilon]["mechanisms"]

@@ -74,6 +74,7 @@ class Honest:
 
     info: ClassVar[MethodInfo] = described("honest")
     Config: ClassVar[type] = Settings
+    Output: ClassVar[type] = Flat
 
     def spend(self, config: Settings, facts: Facts) -> Spend:
         del config, facts

@@ -179,3 +179,16 @@ class TestOfOthers:
         assert code_digest(method) == before
         (site / "toy_installed.py").write_text(f"import toy_neighbour\nX = 2\n{TOY}")
         assert code_digest(method) != before
+
+
+def test_where_modules_lie_does_not_count(copy: Copy, merf: Method) -> None:
+    before = code_digest(merf)
+    (copy.folder / "nets" / "fourier.py").rename(copy.folder / "nets" / "random_features.py")
+    copy.replace("methods/dp_merf.py", "understudy.nets.fourier", "understudy.nets.random_features")
+    assert code_digest(merf) == before
+
+
+def test_which_names_are_imported_counts(copy: Copy, merf: Method) -> None:
+    before = code_digest(merf)
+    copy.replace("methods/dp_merf.py", "import math\n", "import cmath as math\n")
+    assert code_digest(merf) != before

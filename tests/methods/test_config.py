@@ -60,6 +60,8 @@ def method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Method:
         "class Toy:\n"
         "    info = MethodInfo(name='toy', summary='', paper='', family='test')\n"
         "    Config = Settings\n"
+        "    class Output:\n"
+        "        def load(folder): ...\n"
         "    def spend(self, config, facts): ...\n"
         "    def fit(self, config, parts, plan, public, context): ...\n"
     )

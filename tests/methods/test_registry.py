@@ -27,12 +27,15 @@ class Toy:
     @dataclass(frozen=True)
     class Config:
         width: int = setting(3, "how wide", low=1)
+    class Output:
+        def load(folder): ...
     def spend(self, config, facts): ...
     def fit(self, config, parts, plan, public, context): ...
 
 class NoFit:
     info = Toy.info
     Config = Toy.Config
+    Output = Toy.Output
     def spend(self, config, facts): ...
 
 class Loose(Toy):

@@ -73,6 +73,7 @@ class CountAndTrain:
 
     info: ClassVar[MethodInfo] = MethodInfo("count-and-train", "", "", "")
     Config: ClassVar[type] = dict
+    Output: ClassVar[type] = Weights
     faults: Faults
 
     def spend(self, config: Any, facts: Facts) -> Spend:

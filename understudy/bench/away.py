@@ -174,18 +174,16 @@ def fit_away(
         run.write_json("fit.json", found.to_json(job.keys["fit"], run.times()["fit"]))
     if "sample" in phases and not (run.path / "sample.json").exists():
         progress.say("sample")
-        used = str(sampling_device(run, device))
+        method = _method_of(job)
+        used = str(sampling_device(method, device))
         with measured(provenance, used) as found, run.timed("sample"):
-            sample(run, run, job.samples, job.seed, device, progress)
+            sample(run, run, method, job.samples, job.seed, device, progress)
         run.write_json("sample.json", found.to_json(job.keys["sample"], run.times()["sample"]))
 
 
 def fitting_of(job: FitJob, job_path: Path, device: str) -> Fitting:
     """The method and its records; refuses code that is not what the plan was made for."""
-    module, _, name = job.method.partition(":")
-    method = cast(Method, getattr(importlib.import_module(module), name)())
-    if code_digest(method) != job.code:
-        raise UserError(_other_code(job.method, job.title))
+    method = _method_of(job)
     _check_package(job.package, job.title)
     schema = Schema.from_json(job.schema)
     parts = {name: read_records(job_path / file, schema) for name, file in job.records.items()}
@@ -202,6 +200,14 @@ def fitting_of(job: FitJob, job_path: Path, device: str) -> Fitting:
         shard_key=job.shard_key,
         public=_public(job, job_path),
     )
+
+
+def _method_of(job: FitJob) -> Method:
+    module, _, name = job.method.partition(":")
+    method = cast(Method, getattr(importlib.import_module(module), name)())
+    if code_digest(method) != job.code:
+        raise UserError(_other_code(job.method, job.title))
+    return method
 
 
 def _check_package(packed: str, title: str) -> None:

@@ -1,9 +1,10 @@
 """A digest of a method's code: equal for equal behaviour as far as the source shows.
 
-Source is read as syntax trees, so comments, docstrings and layout do not count. Besides
-the method's own module it covers what that imports, directly or not, of its own package
-and of Understudy's rooms `methods` and `nets`. Data files do not count: presets show in
-the resolved settings, which are part of every key.
+Source is read as syntax trees, so comments, docstrings and layout do not count, and neither
+does where a module lies: of an import only the imported names do. Besides the method's own
+module the digest covers what that imports, directly or not, of its own package and of
+Understudy's rooms `methods` and `nets`. Data files do not count: presets show in the resolved
+settings, which are part of every key.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class _Source:
 
 
 def code_digest(method: Method) -> str:
-    """sha256 over the modules that a method is made of, by name and syntax tree."""
+    """sha256 over the syntax trees of the modules that a method is made of."""
     module = type(method).__module__
     roots = _roots(module)
     digests: dict[str, str] = {}
@@ -56,7 +57,7 @@ def code_digest(method: Method) -> str:
         waiting += source.imports
     if module not in digests:
         raise UserError(f"the source of method {method.info.name!r} ({module}) cannot be found.")
-    return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(sorted(digests.values())).encode()).hexdigest()
 
 
 def _roots(module: str) -> dict[str, Path]:
@@ -106,7 +107,7 @@ def _read(file: Path, name: str, changed: int, size: int) -> _Source:
     del changed, size
     tree = ast.parse(file.read_bytes(), filename=str(file))
     package = name if file.name == "__init__.py" else name.rpartition(".")[0]
-    form = json.dumps(_form(tree), separators=(",", ":"))
+    form = json.dumps([_form(tree), _imported_names(tree)], separators=(",", ":"))
     found = {part for whole in _imported(tree, package) for part in _with_parents(whole)}
     return _Source(hashlib.sha256(form.encode()).hexdigest(), tuple(sorted(found)))
 
@@ -114,23 +115,34 @@ def _read(file: Path, name: str, changed: int, size: int) -> _Source:
 def _form(value: Any) -> Any:
     """A tree as plain lists: what every Python version writes alike.
 
-    Empty fields are left out, as newer versions have more of them; so are statements that
-    are only a string, which is what docstrings are.
+    Empty fields are left out, as newer versions have more of them; so are imports, and
+    statements that are only a string, which is what docstrings are.
     """
     if isinstance(value, ast.AST):
         shown = {n: _form(v) for n, v in ast.iter_fields(value) if n not in ("kind", "ctx")}
         return [type(value).__name__, {n: v for n, v in shown.items() if v not in (None, [])}]
     if isinstance(value, list):
-        return [_form(one) for one in value if not _is_only_a_string(one)]
+        return [_form(one) for one in value if not _is_left_out(one)]
     return value if value is None else f"{type(value).__name__} {value!r}"
 
 
-def _is_only_a_string(node: Any) -> bool:
-    return (
+def _is_left_out(node: Any) -> bool:
+    return isinstance(node, ast.Import | ast.ImportFrom) or (
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)
         and isinstance(node.value.value, str)
     )
+
+
+def _imported_names(tree: ast.AST) -> list[list[str]]:
+    """What is imported, and under which name; not from where, and in no order."""
+    found = {
+        (alias.name.rpartition(".")[2], alias.asname or "")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    return sorted(map(list, found))
 
 
 def _imported(tree: ast.AST, package: str) -> Iterator[str]:

@@ -110,9 +110,9 @@ def sample_cell(work: Work) -> None:
         return
     kept, count = work.folder.sampled(work.keys), sample_count(work.prepared)
     book = open_book(work.config, work.home)
-    fitted, device = work.folder.run, work.device
-    with _phase(work, "sample", kept.path, str(sampling_device(fitted, device))):
-        records = sample(fitted, kept, count, work.cell.seed, device, work.progress)
+    fitted, method, device = work.folder.run, work.prepared.method, work.device
+    with _phase(work, "sample", kept.path, str(sampling_device(method, device))):
+        records = sample(fitted, kept, method, count, work.cell.seed, device, work.progress)
         claim = claim_of(work.folder.run, records, work.prepared, book)
         kept.write_json("claim.json", claim.to_json())
 

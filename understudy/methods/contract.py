@@ -175,6 +175,8 @@ class Method(Protocol):
 
     info: ClassVar[MethodInfo]
     Config: ClassVar[type]
+    Output: ClassVar[type]
+    """The class of what `fit` returns; its `load` reads back what its `save` wrote."""
 
     def spend(self, config: Any, facts: Facts) -> Spend:
         """What `fit` will do to private records, as a function of the noise multiplier."""

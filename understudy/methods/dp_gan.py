@@ -99,6 +99,7 @@ class DPGan:
         ),
     )
     Config: ClassVar[type] = GanConfig
+    Output: ClassVar[type] = GeneratorSynthesizer
 
     def spend(self, config: GanConfig, facts: Facts) -> Spend:
         """`steps` steps at rate batch / declared count."""

@@ -119,6 +119,7 @@ class DPMerf:
         ),
     )
     Config: ClassVar[type] = MerfConfig
+    Output: ClassVar[type] = GeneratorSynthesizer
 
     def spend(self, config: MerfConfig, facts: Facts) -> Spend:
         """One noisy sum with clip 1, whatever the settings."""

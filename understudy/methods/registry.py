@@ -146,8 +146,7 @@ def _import_module(name: str, target: str) -> ModuleType:
 def _import_file(path: Path) -> ModuleType:
     """A file as the module of its own name, its folder last on the import path.
 
-    So a saved synthesizer names its class like any other, and other processes that get
-    this import path find it.
+    So other processes that get this import path find it.
     """
     file = path.expanduser().resolve()
     if not file.is_file():
@@ -174,6 +173,8 @@ def _check_shape(target: str, found: type[Any]) -> None:
     frozen = getattr(getattr(config, "__dataclass_params__", None), "frozen", False)
     if not (isinstance(config, type) and is_dataclass(config) and frozen):
         raise UserError(f"{target} is not a method: it needs `Config`, a frozen dataclass.")
+    if not callable(getattr(getattr(found, "Output", None), "load", None)):
+        raise UserError(f"{target} is not a method: it needs `Output`, the class that fit returns.")
     for operation in ("spend", "fit"):
         if not callable(getattr(found, operation, None)):
             raise UserError(f"{target} is not a method: it needs `{operation}`.")

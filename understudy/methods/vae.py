@@ -107,6 +107,7 @@ class _EncoderMethod(ABC):
 
     info: ClassVar[MethodInfo]
     Config: ClassVar[type]
+    Output: ClassVar[type] = Encoder
 
     def __init__(self, reveal: str | None = None, trained_on: str = "private records") -> None:
         """reveal: the reason for reading private records freely; None learns by DP-SGD.

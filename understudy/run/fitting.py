@@ -6,7 +6,6 @@ and entered elsewhere can be followed on a machine that has nothing else.
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -123,53 +122,50 @@ def _fit(
     finally:
         door.abandon()
     folder.write_whole(folder.synthesizer, result.save)
-    kind = type(result)
-    folder.write_json("synthesizer.json", {"class": f"{kind.__module__}:{kind.__qualname__}"})
+    folder.write_json("synthesizer.json", {"method": fitting.method.info.name})
     journal.close()
 
 
-def load_synthesizer(folder: RunFolder) -> Synthesizer:
-    """The fitted synthesizer of a run folder."""
-    kind = _synthesizer_class(folder)
+def load_synthesizer(folder: RunFolder, method: Method) -> Synthesizer:
+    """The synthesizer that `method` fitted in a run folder."""
+    if not folder.synthesizer.exists():
+        raise UserError(f"{folder.path} has not been fitted yet; add --resume.")
+    # Version 0.1 named the class; its method stands in the run's config all the same.
+    fitted_by = folder.read_json("synthesizer.json").get("method", method.info.name)
+    if fitted_by != method.info.name:
+        raise UserError(f"{folder.path} was fitted by {fitted_by}, not by {method.info.name}.")
     with reading(folder.synthesizer):
-        loaded = kind.load(folder.synthesizer)
+        loaded = method.Output.load(folder.synthesizer)  # type: ignore[attr-defined]
     if not isinstance(loaded, Synthesizer):
         raise UserError(f"{folder.path} holds a transformer, which cannot be sampled from.")
     return loaded
 
 
-def sampling_device(folder: RunFolder, asked: str) -> torch.device:
+def sampling_device(method: Method, asked: str) -> torch.device:
     """Where a fitted run is sampled: as asked if its synthesizer can move, else on the CPU."""
-    return choose_device(asked if issubclass(_synthesizer_class(folder), Movable) else "cpu")
+    return choose_device(asked if issubclass(method.Output, Movable) else "cpu")
 
 
 def sample(
     fitted: RunFolder,
     kept: RunFolder,
+    method: Method,
     count: int,
     seed: int,
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> Records:
-    """`count` records of a fitted run, kept under `kept` (the run itself, or beside it).
+    """`count` records of a run that `method` fitted, kept under `kept` (the run itself, or beside
+    it).
 
     Post-processing: the same seed gives the same records on one device, so a resume
     repeats them.
     """
     if kept.samples.exists():
         return kept.load_samples()
-    synthesizer = load_synthesizer(fitted)
+    synthesizer = load_synthesizer(fitted, method)
     if isinstance(synthesizer, Movable):
         synthesizer.work_on(choose_device(device), progress or Silent())
     records = synthesizer.sample(count, seed=seed)
     kept.save_samples(records)
     return records
-
-
-def _synthesizer_class(folder: RunFolder) -> Any:
-    if not folder.synthesizer.exists():
-        raise UserError(f"{folder.path} has not been fitted yet; add --resume.")
-    described = folder.read_json("synthesizer.json")
-    with reading(folder.path / "synthesizer.json"):
-        module, _, name = described["class"].partition(":")
-        return getattr(importlib.import_module(module), name)

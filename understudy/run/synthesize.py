@@ -152,7 +152,8 @@ def synthesize(
     with folder.timed("fit"):
         fit(prepared, folder, book, noise, shown, team)
     with folder.timed("sample"):
-        records = sample(folder, folder, sample_count(prepared), config.seed, config.device, shown)
+        count, method = sample_count(prepared), prepared.method
+        records = sample(folder, folder, method, count, config.seed, config.device, shown)
     claim = claim_of(folder, records, prepared, book)
     refusals = tuple(run_refusals(claim, read_ledger(folder.ledger)))
     digest = None

@@ -38,6 +38,39 @@ class ClassMeansConfig:
     spread: float = setting(0.15, "how far images differ from their mean", low=0.0, high=1.0)
 
 
+class ClassMeansSynthesizer:
+    """Images are their class's mean with smooth random differences."""
+
+    def __init__(
+        self, means: torch.Tensor, shape: Sequence[int], spread: float, schema: Schema
+    ) -> None:
+        label = schema.label_attribute
+        self.schema = Schema((label,), label=label.name)
+        self.means, self.shape, self.spread = means, tuple(shape), spread
+
+    def sample(self, n: int, labels: Any | None = None, seed: int = 0) -> Records:
+        """Without `labels` all classes come equally often."""
+        codes = np.arange(n) % len(self.means) if labels is None else np.asarray(labels)
+        random = torch.Generator().manual_seed(seed)
+        means = self.means[torch.from_numpy(codes.astype(np.int64))]
+        coarse = means + self.spread * torch.randn(means.shape, generator=random)
+        fine = F.interpolate(coarse, self.shape[1:], mode="bilinear", align_corners=False)
+        pixels = fine.clamp(0, 1).mul(255).round().byte().numpy()
+        return Images(pixels, {self.schema.label_attribute.name: codes}, self.schema)
+
+    def save(self, folder: Path) -> None:
+        save_file({"means": self.means.numpy()}, folder / "means.safetensors")
+        facts = {"shape": self.shape, "spread": self.spread, "schema": self.schema.to_json()}
+        (folder / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> ClassMeansSynthesizer:
+        facts = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
+        means = torch.from_numpy(load_file(folder / "means.safetensors")["means"])
+        schema = Schema.from_json(facts["schema"])
+        return cls(means, facts["shape"], facts["spread"], schema)
+
+
 class ClassMeans:
     """Guarantee: (epsilon, delta) of one Gaussian release under add-or-remove one unit.
 
@@ -55,6 +88,7 @@ class ClassMeans:
         mechanism="one Gaussian release of a clipped sum",
     )
     Config: ClassVar[type] = ClassMeansConfig
+    Output: ClassVar[type] = ClassMeansSynthesizer
 
     def spend(self, config: ClassMeansConfig, facts: Facts) -> Spend:
         """One noisy sum with clip 1, whatever the settings."""
@@ -94,36 +128,3 @@ class ClassMeans:
         return ClassMeansSynthesizer(
             means.reshape(classes, channels, *grid), private.shape, config.spread, private.schema
         )
-
-
-class ClassMeansSynthesizer:
-    """Images are their class's mean with smooth random differences."""
-
-    def __init__(
-        self, means: torch.Tensor, shape: Sequence[int], spread: float, schema: Schema
-    ) -> None:
-        label = schema.label_attribute
-        self.schema = Schema((label,), label=label.name)
-        self.means, self.shape, self.spread = means, tuple(shape), spread
-
-    def sample(self, n: int, labels: Any | None = None, seed: int = 0) -> Records:
-        """Without `labels` all classes come equally often."""
-        codes = np.arange(n) % len(self.means) if labels is None else np.asarray(labels)
-        random = torch.Generator().manual_seed(seed)
-        means = self.means[torch.from_numpy(codes.astype(np.int64))]
-        coarse = means + self.spread * torch.randn(means.shape, generator=random)
-        fine = F.interpolate(coarse, self.shape[1:], mode="bilinear", align_corners=False)
-        pixels = fine.clamp(0, 1).mul(255).round().byte().numpy()
-        return Images(pixels, {self.schema.label_attribute.name: codes}, self.schema)
-
-    def save(self, folder: Path) -> None:
-        save_file({"means": self.means.numpy()}, folder / "means.safetensors")
-        facts = {"shape": self.shape, "spread": self.spread, "schema": self.schema.to_json()}
-        (folder / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
-
-    @classmethod
-    def load(cls, folder: Path) -> ClassMeansSynthesizer:
-        facts = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
-        means = torch.from_numpy(load_file(folder / "means.safetensors")["means"])
-        schema = Schema.from_json(facts["schema"])
-        return cls(means, facts["shape"], facts["spread"], schema)

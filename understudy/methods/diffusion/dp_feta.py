@@ -55,6 +55,7 @@ class DPFeta:
         ),
     )
     Config: ClassVar[type] = FetaConfig
+    Output: ClassVar[type] = DiffusionSynthesizer
 
     def spend(self, config: FetaConfig, facts: Facts) -> Spend:
         """One noisy sum or two, and `steps` steps at rate batch / declared count.

@@ -46,6 +46,7 @@ class DPDM:
         ),
     )
     Config: ClassVar[type] = DiffusionConfig
+    Output: ClassVar[type] = DiffusionSynthesizer
 
     def spend(self, config: DiffusionConfig, facts: Facts) -> Spend:
         """`steps` steps at rate batch / declared count."""

@@ -70,6 +70,7 @@ class PDPDiffusion:
         ),
     )
     Config: ClassVar[type] = PdpConfig
+    Output: ClassVar[type] = DiffusionSynthesizer
 
     def spend(self, config: PdpConfig, facts: Facts) -> Spend:
         """`steps` steps at rate batch / declared count; public records cost nothing."""

@@ -30,43 +30,6 @@ class Config:
     spread: float = setting(0.2, "standard deviation of pixels around the mean", low=0.0, high=1.0)
 
 
-class GreyMean:
-    """Guarantee: (epsilon, delta) of one Gaussian release under add-or-remove one unit."""
-
-    info: ClassVar[MethodInfo] = MethodInfo(
-        name="grey-mean",
-        summary="one noisy mean image per class",
-        paper="none: an example",
-        family="one-shot features",
-        mechanism="one Gaussian release of a clipped sum",
-    )
-    Config: ClassVar[type] = Config
-
-    def spend(self, config: Config, facts: Facts) -> Spend:
-        del config, facts
-        return lambda sigma: (NoisySum("means", clip=1.0, sigma=sigma),)
-
-    def fit(
-        self,
-        config: Config,
-        parts: Mapping[str, PrivateRecords],
-        plan: Plan,
-        public: PublicInputs,
-        context: Context,
-    ) -> MeanImages:
-        del public, context
-        private, planned = parts["train"], plan.mechanism("means")
-        assert isinstance(planned, NoisySum)
-        classes, pixels = len(private.schema.classes), int(np.prod(private.shape))
-
-        def vector_of(batch: Batch) -> Blocks:
-            return Blocks(batch.features.flatten(1) / pixels**0.5, batch.labels, classes)
-
-        noisy = private.noisy_sum(vector_of, clip=planned.clip, sigma=planned.sigma)
-        means = noisy.reshape(classes, *private.shape) * pixels**0.5 * classes / private.count
-        return MeanImages(means.clamp(0, 1), config.spread, private.schema)
-
-
 class MeanImages:
     """Samples are the class's mean image with Gaussian noise on each pixel."""
 
@@ -94,3 +57,41 @@ class MeanImages:
         facts = json.loads((folder / "facts.json").read_text())
         means = torch.from_numpy(load_file(folder / "means.safetensors")["means"])
         return cls(means, facts["spread"], Schema.from_json(facts["schema"]))
+
+
+class GreyMean:
+    """Guarantee: (epsilon, delta) of one Gaussian release under add-or-remove one unit."""
+
+    info: ClassVar[MethodInfo] = MethodInfo(
+        name="grey-mean",
+        summary="one noisy mean image per class",
+        paper="none: an example",
+        family="one-shot features",
+        mechanism="one Gaussian release of a clipped sum",
+    )
+    Config: ClassVar[type] = Config
+    Output: ClassVar[type] = MeanImages
+
+    def spend(self, config: Config, facts: Facts) -> Spend:
+        del config, facts
+        return lambda sigma: (NoisySum("means", clip=1.0, sigma=sigma),)
+
+    def fit(
+        self,
+        config: Config,
+        parts: Mapping[str, PrivateRecords],
+        plan: Plan,
+        public: PublicInputs,
+        context: Context,
+    ) -> MeanImages:
+        del public, context
+        private, planned = parts["train"], plan.mechanism("means")
+        assert isinstance(planned, NoisySum)
+        classes, pixels = len(private.schema.classes), int(np.prod(private.shape))
+
+        def vector_of(batch: Batch) -> Blocks:
+            return Blocks(batch.features.flatten(1) / pixels**0.5, batch.labels, classes)
+
+        noisy = private.noisy_sum(vector_of, clip=planned.clip, sigma=planned.sigma)
+        means = noisy.reshape(classes, *private.shape) * pixels**0.5 * classes / private.count
+        return MeanImages(means.clamp(0, 1), config.spread, private.schema)

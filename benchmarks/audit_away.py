@@ -30,19 +30,19 @@ import torch
 
 from understudy.audit.estimate import AuditPlan, require_some_power
 from understudy.audit.run_audit import Subject, Surroundings, judge, right_guesses
-from understudy.bench.away import Lines, fitting_of, provenance_of
-from understudy.bench.job import FitJob
-from understudy.bench.measuring import peak_gigabytes
-from understudy.bench.provenance import Provenance
+from understudy.bench.away.fit_jobs import Lines, fitting_of, provenance_of
+from understudy.bench.away.job import FitJob
+from understudy.bench.evidence.provenance import Provenance
+from understudy.bench.work.measuring import peak_gigabytes
 from understudy.errors import PrivacyError, UserError
-from understudy.privacy.journal import Journal
-from understudy.privacy.plan import Plan
-from understudy.privacy.state import replace_durably
+from understudy.privacy.ledger.journal import Journal
+from understudy.privacy.ledger.state import replace_durably
+from understudy.privacy.plan.plan import Plan
 from understudy.progress import Silent
 from understudy.run.context import RunContext, choose_device
 
 if TYPE_CHECKING:
-    from understudy.privacy.account_book import Book
+    from understudy.privacy.ledger.account_book import Book
     from understudy.run.prepare import Prepared
 
 FORMAT = "understudy-audit-away/2"
@@ -116,7 +116,7 @@ def main(words: Sequence[str] | None = None) -> int:
 def pack(asked: argparse.Namespace) -> None:
     """Write JOB. Guarantee: the run stands in the account book before anything leaves, with its
     whole plan, as one that is audited and cannot be released."""
-    from understudy.bench.packing import check_importable
+    from understudy.bench.away.pack import check_importable
     from understudy.run.audit import audit_plan, check_twin, claim_to_audit, enter_audit, is_public
     from understudy.run.config import RunConfig
     from understudy.run.prepare import open_book, prepare
@@ -144,7 +144,7 @@ def pack(asked: argparse.Namespace) -> None:
 
 def _write_job(out: Path, told: Asked, prepared: Prepared, entered: Plan, book: Book) -> None:
     """The whole job or nothing of it, for its owner alone."""
-    from understudy.bench.packing import JobName, describe_job, write_job_folder
+    from understudy.bench.away.pack import JobName, describe_job, write_job_folder
     from understudy.run.audit import audited_facts
 
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -201,7 +201,7 @@ def run(path: Path, device: str, out: Path) -> None:
 
 def write_evidence(results: Sequence[Path], evidence: Path) -> None:
     """What each result shows, all of one method in one file of evidence."""
-    from understudy.bench.evidence import write_measurement
+    from understudy.bench.evidence.evidence import write_measurement
 
     read = [Asked.read(path) for path in results]
     methods = sorted({asked.method for asked, _ in read})
@@ -244,7 +244,7 @@ def _judged(asked: Asked, told: dict[str, Any]) -> dict[str, Any]:
 
 def _check_ledger(asked: Asked, text: str) -> None:
     """A whole run of the audited plan, which says of itself that it is audited."""
-    from understudy.privacy.ledger import ledger_plan, read_ledger
+    from understudy.privacy.ledger.ledger import ledger_plan, read_ledger
 
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / LEDGER

@@ -23,7 +23,7 @@ from measure import EVIDENCE, REPOSITORY
 from understudy.audit import f_dp, one_run
 from understudy.audit.canaries import Coins, Scores, extremes
 from understudy.audit.trade_off import GaussianCurves, gaussian_mu
-from understudy.bench.evidence import Provenance, write_measurement
+from understudy.bench.evidence.evidence import Provenance, write_measurement
 
 DELTA, CONFIDENCE, REPEATS, SEED = 1e-5, 0.95, 200, 0
 MANY, SHARE = 100_000, 0.02

@@ -20,7 +20,7 @@ from typing import Any
 
 from measure import EVIDENCE, REPOSITORY
 
-from understudy.bench.evidence import Provenance, write_measurement
+from understudy.bench.evidence.evidence import Provenance, write_measurement
 from understudy.methods.registry import get_method, method_names
 from understudy.run.audit import CANARIES, GUESSED_SHARE, audit_method
 from understudy.run.config import RunConfig

@@ -19,9 +19,9 @@ from understudy.filters.choice import Choice
 from understudy.filters.distortion import Distortion, noise_within
 from understudy.filters.filter import fit_filter
 from understudy.filters.game import GameConfig
-from understudy.privacy.accountants import local_price
-from understudy.privacy.events import LocalGaussian
-from understudy.privacy.noise import NoiseSource
+from understudy.privacy.accounting.accountants import local_price
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.plan.events import LocalGaussian
 
 BUDGETS = (0.5, 1.0, 1.5, 3.0, 5.0)
 READER, GAUSSIAN = "mlp-15", "gaussian"

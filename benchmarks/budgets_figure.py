@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from measure import EVIDENCE, REPOSITORY
 from pictures import Axis, Mark, Panel, panels
 
-from understudy.bench.departures import departures
-from understudy.bench.store import read_store
+from understudy.bench.evidence.store import read_store
+from understudy.bench.tables.preset_differences import departures
 
 IMAGES = REPOSITORY / "docs" / "images"
 METRIC = "gen2real accuracy"

@@ -17,7 +17,7 @@ from typing import Any
 
 from measure import REPOSITORY
 
-from understudy.bench.provenance import UNKNOWN, Provenance
+from understudy.bench.evidence.provenance import UNKNOWN, Provenance
 from understudy.errors import UserError
 
 FOLDERS = ("understudy", "benchmarks")

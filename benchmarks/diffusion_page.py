@@ -13,8 +13,8 @@ from typing import Any
 
 from page_tables import below, blocks_of, measured, table
 
-from understudy.bench.departures import departures
-from understudy.bench.store import read_store
+from understudy.bench.evidence.store import read_store
+from understudy.bench.tables.preset_differences import departures
 
 ROOT = Path(__file__).resolve().parent.parent
 EVIDENCE, PAGE = ROOT / "benchmarks" / "evidence", ROOT / "docs" / "diffusion.md"

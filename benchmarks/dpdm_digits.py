@@ -18,7 +18,7 @@ from typing import Any
 
 from measure import EVIDENCE, REPOSITORY, understudy
 
-from understudy.bench.evidence import Provenance, write_measurement
+from understudy.bench.evidence.evidence import Provenance, write_measurement
 from understudy.methods.config import config_to_json, resolve_config
 from understudy.methods.registry import get_method
 

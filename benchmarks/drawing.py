@@ -22,7 +22,7 @@ import torch
 from copied_tree import at_home, tree_digest
 from engine_networks import NETWORKS
 
-from understudy.bench.provenance import Provenance
+from understudy.bench.evidence.provenance import Provenance
 from understudy.data.schema import Attribute, Schema
 from understudy.methods.diffusion import synthesizer
 from understudy.methods.diffusion.denoising import Preconditioning
@@ -117,7 +117,7 @@ def _peak(device: torch.device) -> float | None:
 def _evidence(asked: argparse.Namespace) -> None:
     from measure import EVIDENCE
 
-    from understudy.bench.evidence import write_measurement
+    from understudy.bench.evidence.evidence import write_measurement
 
     found = json.loads((asked.evidence / FILE).read_text())
     write_measurement(

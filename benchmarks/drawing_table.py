@@ -20,12 +20,12 @@ from typing import Any
 
 import torch
 
-from understudy.bench.away import job_folders
-from understudy.bench.classify_job import ClassifyJob
-from understudy.bench.job import FitJob, read_records
+from understudy.bench.away.classify_job import ClassifyJob
+from understudy.bench.away.fit_jobs import job_folders
+from understudy.bench.away.job import FitJob, read_records
 from understudy.data.records import Records
 from understudy.evaluate.case import Case
-from understudy.evaluate.figures import only_label
+from understudy.evaluate.classifier_figures import only_label
 from understudy.evaluate.utility import train_for
 from understudy.methods.diffusion.synthesizer import DiffusionSynthesizer
 from understudy.progress import Silent

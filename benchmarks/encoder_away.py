@@ -46,14 +46,14 @@ from face_job import (
 
 from understudy.data.records import Records
 from understudy.data.schema import Schema
+from understudy.encoders.autoencoder_training import Checkpoint, settings_mark
 from understudy.encoders.encoder import Encoder
 from understudy.encoders.file import read_encoder, write_encoder
 from understudy.encoders.provenance import REVEALED, Provenance
-from understudy.encoders.training import Checkpoint, settings_mark
 from understudy.errors import UserError
 from understudy.methods.config import build_config, config_to_json
 from understudy.methods.vae import DenseNetVAE
-from understudy.privacy.state import replace_durably
+from understudy.privacy.ledger.state import replace_durably
 from understudy.progress import Task
 from understudy.run.context import choose_device
 

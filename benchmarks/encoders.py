@@ -26,7 +26,7 @@ from latent_readings import (
 )
 from measure import EVIDENCE, REPOSITORY, understudy
 
-from understudy.bench.evidence import Provenance, write_measurement
+from understudy.bench.evidence.evidence import Provenance, write_measurement
 from understudy.data.load import load
 from understudy.encoders.encoder import Encoder
 from understudy.encoders.file import read_encoder

@@ -29,16 +29,16 @@ from copied_tree import at_home, tree_digest
 from engine_networks import NETWORKS, PEER_PARAMETERS, multiply_adds, peer_cost
 from torch import nn
 
-from understudy.bench.provenance import Provenance
+from understudy.bench.evidence.provenance import Provenance
 from understudy.data.records import Records
 from understudy.data.schema import Attribute, Schema
-from understudy.privacy.backends.compiled import CHANNELS_LAST
-from understudy.privacy.batch import Batch, make_batch, with_draws
-from understudy.privacy.gradients import GradientEngine
-from understudy.privacy.mechanisms import DPSGD
-from understudy.privacy.noise import NoiseSource
-from understudy.privacy.speed import Speed
-from understudy.privacy.units import UnitIndex
+from understudy.privacy.door.batch import Batch, make_batch, with_draws
+from understudy.privacy.dpsgd.backends.compiled import CHANNELS_LAST
+from understudy.privacy.dpsgd.engine import GradientEngine
+from understudy.privacy.dpsgd.speed import Speed
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.plan.mechanisms import DPSGD
+from understudy.privacy.sums.units import UnitIndex
 
 CLIP, SIGMA = 1.0, 1.0
 PATIENCE = 180.0
@@ -254,7 +254,7 @@ def _peak(device: torch.device) -> float | None:
 def _evidence(folder: Path, commit: str, store: Path | None) -> None:
     from measure import EVIDENCE
 
-    from understudy.bench.evidence import write_measurement
+    from understudy.bench.evidence.evidence import write_measurement
 
     found = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
     plain = {f["network"]: f for f in found if f["step"] == "plain"}

@@ -22,19 +22,19 @@ import torch
 from measure import EVIDENCE, REPOSITORY
 from torch import nn
 
-from understudy.bench.evidence import write_measurement
-from understudy.bench.measuring import peak_gigabytes
-from understudy.bench.provenance import Provenance
+from understudy.bench.evidence.evidence import write_measurement
+from understudy.bench.evidence.provenance import Provenance
+from understudy.bench.work.measuring import peak_gigabytes
 from understudy.data.records import Records
 from understudy.data.schema import Attribute, Schema
 from understudy.nets.unet import UNetSpec
-from understudy.privacy.backends.base import Loss
-from understudy.privacy.batch import Batch, Draws, make_batch, with_draws
-from understudy.privacy.gradients import GradientEngine
-from understudy.privacy.mechanisms import DPSGD
-from understudy.privacy.noise import NoiseSource
-from understudy.privacy.speed import Speed
-from understudy.privacy.units import UnitIndex
+from understudy.privacy.door.batch import Batch, Draws, make_batch, with_draws
+from understudy.privacy.dpsgd.backends.base import Loss
+from understudy.privacy.dpsgd.engine import GradientEngine
+from understudy.privacy.dpsgd.speed import Speed
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.plan.mechanisms import DPSGD
+from understudy.privacy.sums.units import UnitIndex
 
 BATCH, SIZE, CLASSES = 64, 28, 10
 CLIP = SIGMA = 1.0

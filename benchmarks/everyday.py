@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from measure import EVIDENCE, REPOSITORY, understudy
 
-from understudy.bench.evidence import Provenance, write_measurement
+from understudy.bench.evidence.evidence import Provenance, write_measurement
 from understudy.data.portraits import portraits
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from measure import EVIDENCE, REPOSITORY, Measured, understudy
 
-from understudy.bench.evidence import (
+from understudy.bench.evidence.evidence import (
     PhaseEvidence,
     Provenance,
     RunEvidence,

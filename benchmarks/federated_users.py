@@ -23,8 +23,8 @@ import numpy as np
 import torch
 from measure import EVIDENCE, REPOSITORY
 
-from understudy.bench.evidence import Provenance as Origin
-from understudy.bench.evidence import write_measurement
+from understudy.bench.evidence.evidence import Provenance as Origin
+from understudy.bench.evidence.evidence import write_measurement
 from understudy.data.load import load
 from understudy.data.records import Records
 from understudy.data.schema import Schema
@@ -39,8 +39,8 @@ from understudy.federated.user import User
 from understudy.filters.choice import Choice
 from understudy.filters.distortion import Distortion
 from understudy.methods.vae import DenseVAE
-from understudy.privacy.account_book import Book
-from understudy.privacy.local_channel import LocalChannel
+from understudy.privacy.ledger.account_book import Book
+from understudy.privacy.local.channel import LocalChannel
 from understudy.progress import Progress, Silent
 
 SEED, SIDE, EACH = 0, 32, 400

@@ -24,7 +24,7 @@ from filters_adult import NETWORK as ADULT
 from filters_mnist import CASES, NETWORK, USERS_SETTINGS
 from measure import EVIDENCE, REPOSITORY
 
-from understudy.bench.evidence import Provenance, write_measurement
+from understudy.bench.evidence.evidence import Provenance, write_measurement
 from understudy.data.records import Records
 from understudy.data.schema import Attribute, Schema
 from understudy.filters.choice import Choice
@@ -33,7 +33,7 @@ from understudy.filters.filter import fit_filter
 from understudy.filters.filter_file import save_filter
 from understudy.filters.game import GameConfig
 from understudy.methods.config import config_to_json
-from understudy.privacy.noise import NoiseSource
+from understudy.privacy.noise.source import NoiseSource
 
 COUNT, SEED = 10_000, 0
 NARROW, WIDE = 10, 50

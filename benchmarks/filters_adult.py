@@ -39,7 +39,7 @@ from latent_readings import (
 )
 from measure import EVIDENCE, REPOSITORY
 
-from understudy.bench.evidence import Provenance, write_measurement
+from understudy.bench.evidence.evidence import Provenance, write_measurement
 from understudy.data.load import load
 from understudy.data.records import Array, Records
 from understudy.encoders.encoder import Encoder
@@ -53,7 +53,7 @@ from understudy.filters.game import GameConfig
 from understudy.filters.lmifr import LMIFRConfig, fit_lmifr
 from understudy.filters.vfae import VFAEConfig, fit_vfae
 from understudy.methods.config import config_to_json
-from understudy.privacy.noise import NoiseSource
+from understudy.privacy.noise.source import NoiseSource
 
 CHOICE = Choice(("gender",), ("income",))
 ROLES = {"gender": "hidden", "income": "kept"}

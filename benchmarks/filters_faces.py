@@ -35,7 +35,7 @@ from faces import (
 from latent_readings import accuracies, figures, filtered, papers, readers_of, with_noise
 from measure import EVIDENCE, REPOSITORY
 
-from understudy.bench.evidence import Provenance, write_measurement
+from understudy.bench.evidence.evidence import Provenance, write_measurement
 from understudy.data.load import load
 from understudy.data.records import Array, Records
 from understudy.data.splits import stratified_split
@@ -49,9 +49,9 @@ from understudy.filters.distortion import Distortion, noise_within
 from understudy.filters.filter import fit_filter
 from understudy.filters.game import GameConfig
 from understudy.methods.config import config_to_json
-from understudy.privacy.accountants import local_price
-from understudy.privacy.events import LocalGaussian
-from understudy.privacy.noise import NoiseSource
+from understudy.privacy.accounting.accountants import local_price
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.plan.events import LocalGaussian
 
 READERS = ("mlp-60", "mlp")
 """The paper's reader of faces, and one of 256 and 128 units."""

@@ -107,7 +107,7 @@ def geometry(encoder_file: Path, folder: Path) -> None:
     from understudy.evaluate.embedding import project
     from understudy.filters.distortion import Distortion
     from understudy.filters.filter import fit_filter
-    from understudy.privacy.noise import NoiseSource
+    from understudy.privacy.noise.source import NoiseSource
 
     encoder = read_encoder(encoder_file)
     raw = encoded_mnist(encoder)

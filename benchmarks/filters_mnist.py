@@ -43,7 +43,7 @@ from latent_readings import (
 )
 from measure import EVIDENCE, REPOSITORY
 
-from understudy.bench.evidence import Provenance, write_measurement
+from understudy.bench.evidence.evidence import Provenance, write_measurement
 from understudy.data.records import concatenate
 from understudy.encoders.encoder import Encoder
 from understudy.encoders.file import read_encoder
@@ -60,7 +60,7 @@ from understudy.filters.distortion import Distortion
 from understudy.filters.filter import fit_filter
 from understudy.filters.game import GameConfig
 from understudy.methods.config import config_to_json
-from understudy.privacy.noise import NoiseSource
+from understudy.privacy.noise.source import NoiseSource
 
 FILES = {
     "filters_mnist": ("case-1", "case-2", "two-users"),

@@ -36,20 +36,20 @@ from copied_tree import at_home, tree_digest
 from engine import denoise, made_up_records
 from engine_networks import NETWORKS
 
-from understudy.bench.provenance import Provenance
-from understudy.nets.recording import Gradients, Inputs
+from understudy.bench.evidence.provenance import Provenance
+from understudy.nets.cuda_graph import Gradients, Inputs
 from understudy.nets.unet import UNet, UNetSpec
-from understudy.privacy import chacha
-from understudy.privacy.batch import Batch, random_batch
-from understudy.privacy.clipping import ClippedSum
-from understudy.privacy.gradients import GradientEngine
-from understudy.privacy.mechanisms import DPSGD
-from understudy.privacy.noise import NoiseSource
-from understudy.privacy.pieces import Pieces
-from understudy.privacy.recorder import recorder_for
-from understudy.privacy.rowwise import exact_arithmetic, gradient_of
-from understudy.privacy.speed import Speed
-from understudy.privacy.units import UnitIndex
+from understudy.privacy.door.batch import Batch, random_batch
+from understudy.privacy.door.row_independence import exact_arithmetic, gradient_of
+from understudy.privacy.dpsgd.capture import recorder_for
+from understudy.privacy.dpsgd.engine import GradientEngine
+from understudy.privacy.dpsgd.speed import Speed
+from understudy.privacy.noise import chacha
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.plan.mechanisms import DPSGD
+from understudy.privacy.sums.clipping import ClippedSum
+from understudy.privacy.sums.gradient_pieces import Pieces
+from understudy.privacy.sums.units import UnitIndex
 
 KEY, NONCE, BLOCKS = bytes(range(32)), bytes(range(12)), 3000
 DRAWN = 100_000
@@ -365,7 +365,7 @@ def _errors(engine: GradientEngine, draws: dict[str, Any], many: int) -> list[fl
 
 
 def _evidence(folder: Path, store: Path | None, commit: str = "HEAD") -> None:
-    from understudy.bench.evidence import write_measurement
+    from understudy.bench.evidence.evidence import write_measurement
 
     found = json.loads((folder / FILE).read_text())
     provenance = at_home(found.pop("provenance"), found.pop("code"), commit)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from measure import EVIDENCE
 
-from understudy.bench.joining import join_evidence
+from understudy.bench.evidence.joining import join_evidence
 from understudy.errors import UserError
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from understudy.encoders.encoder import Encoder
 from understudy.evaluate.filtering import Readers, View, reading_rows
 from understudy.evaluate.protocol import load_protocol
 from understudy.filters.filter import Filter
-from understudy.privacy.noise import NoiseSource
+from understudy.privacy.noise.source import NoiseSource
 
 READERS = ("mlp-15", "mlp")
 """The paper's reader, and one of 256 and 128 units."""

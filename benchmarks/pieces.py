@@ -12,15 +12,15 @@ import numpy as np
 import torch
 from measure import EVIDENCE, REPOSITORY
 
-from understudy.bench.evidence import Provenance, write_measurement
+from understudy.bench.evidence.evidence import Provenance, write_measurement
 from understudy.data.portraits import portraits
 from understudy.data.records import Images
 from understudy.data.schema import Attribute, Schema
 from understudy.data.splits import keyed_split, stratified_split
-from understudy.privacy.accountants import price
-from understudy.privacy.events import Gaussian, PoissonGaussian
-from understudy.privacy.grid import NOISE_STEPS
-from understudy.privacy.noise import NoiseSource
+from understudy.privacy.accounting.accountants import price
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.plan.events import Gaussian, PoissonGaussian
+from understudy.privacy.sums.grid import NOISE_STEPS
 
 PARTS = {"train": 0.7, "tune": 0.1, "test": 0.2}
 REPEATS = 3

@@ -25,7 +25,7 @@ import torch
 from measure import EVIDENCE, REPOSITORY
 from torch import Tensor, nn
 
-from understudy.bench.evidence import Provenance, write_measurement
+from understudy.bench.evidence.evidence import Provenance, write_measurement
 from understudy.data.portraits import portraits
 from understudy.data.records import Array, Records
 

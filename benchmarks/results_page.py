@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from measure import EVIDENCE, REPOSITORY
 
-from understudy.bench.results_page import results_page
-from understudy.bench.store import read_store
+from understudy.bench.evidence.store import read_store
+from understudy.bench.tables.results_page import results_page
 
 if __name__ == "__main__":
     (REPOSITORY / "docs" / "results.md").write_text(results_page(read_store(EVIDENCE)))

@@ -18,16 +18,16 @@ import numpy as np
 import torch
 from measure import EVIDENCE, REPOSITORY
 
-from understudy.bench.evidence import Provenance, write_measurement
+from understudy.bench.evidence.evidence import Provenance, write_measurement
 from understudy.data.load import load
 from understudy.data.records import Records
 from understudy.evaluate.evaluate import evaluate
 from understudy.evaluate.protocol import load_protocol
 from understudy.methods.config import resolve_config
+from understudy.methods.diffusion.denoiser_training import DenoiserTraining
 from understudy.methods.diffusion.public_training import PublicCourse, train_on_public
 from understudy.methods.diffusion.samplers import SamplerSettings
 from understudy.methods.diffusion.synthesizer import DiffusionSynthesizer
-from understudy.methods.diffusion.training import DenoiserTraining
 from understudy.methods.registry import get_method
 from understudy.progress import Silent
 

@@ -25,12 +25,12 @@ import torch
 from inflation_figure import differences, write_docs
 from measure import EVIDENCE, REPOSITORY
 
-from understudy.bench.evidence import Provenance, write_measurement
+from understudy.bench.evidence.evidence import Provenance, write_measurement
 from understudy.data.load import load
 from understudy.data.records import Records
+from understudy.evaluate.classifier_training import fit_under_rules
 from understudy.evaluate.protocol import Training, load_protocol
 from understudy.evaluate.selection import HELD_OUT, PRIVATE_VALIDATION, TEST
-from understudy.evaluate.training import fit_under_rules
 from understudy.progress import Silent
 from understudy.release.load import load_release
 from understudy.run.config import RunConfig

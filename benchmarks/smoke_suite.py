@@ -16,10 +16,10 @@ from typing import Any
 
 from measure import EVIDENCE, REPOSITORY, understudy
 
-from understudy.bench.evidence import Provenance, write_measurement
-from understudy.bench.store import read_store
-from understudy.privacy.account_book import Book
-from understudy.privacy.ledger import ledger_plan, read_ledger
+from understudy.bench.evidence.evidence import Provenance, write_measurement
+from understudy.bench.evidence.store import read_store
+from understudy.privacy.ledger.account_book import Book
+from understudy.privacy.ledger.ledger import ledger_plan, read_ledger
 
 RUNS, SECOND_STARTS = 12, 3
 PROMISED = {"first start": 600.0, "second start": 5.0}

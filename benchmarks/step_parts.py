@@ -26,21 +26,21 @@ from copied_tree import tree_digest
 from engine import made_up_records
 from engine_networks import NETWORKS
 
-from understudy.bench.provenance import Provenance
+from understudy.bench.evidence.provenance import Provenance
 from understudy.data.records import Records
+from understudy.methods.diffusion.denoiser_training import DenoiserTraining
 from understudy.methods.diffusion.planning import TRAINING, speed_of
 from understudy.methods.diffusion.settings import DiffusionConfig
-from understudy.methods.diffusion.training import DenoiserTraining
-from understudy.privacy.backends.base import follow
-from understudy.privacy.backends.expanded import ExpandedBackend
-from understudy.privacy.batch import make_batch, with_draws
-from understudy.privacy.door import Door
-from understudy.privacy.journal import Journal
-from understudy.privacy.mechanisms import DPSGD
-from understudy.privacy.noise import NoiseSource
-from understudy.privacy.plan import Budget, Plan
-from understudy.privacy.seclusion import secluded
-from understudy.privacy.sgd import DPSGDSession
+from understudy.privacy.door.batch import make_batch, with_draws
+from understudy.privacy.door.door import Door
+from understudy.privacy.door.rng_isolation import secluded
+from understudy.privacy.dpsgd.backends.base import follow
+from understudy.privacy.dpsgd.backends.expanded import ExpandedBackend
+from understudy.privacy.dpsgd.session import DPSGDSession
+from understudy.privacy.ledger.journal import Journal
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.plan.mechanisms import DPSGD
+from understudy.privacy.plan.plan import Budget, Plan
 
 RECORDS, BATCH, NOISES = 60_000, 2048, 4
 REPEATS, SKIPPED = 7, 5

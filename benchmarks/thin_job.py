@@ -30,11 +30,11 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.bench.away import job_folders
-from understudy.bench.job import FILE, FitJob
+from understudy.bench.away.fit_jobs import job_folders
+from understudy.bench.away.job import FILE, FitJob
 from understudy.data.load import load
-from understudy.privacy.mechanisms import DPSGD, Mechanism
-from understudy.privacy.plan import Budget, Plan
+from understudy.privacy.plan.mechanisms import DPSGD, Mechanism
+from understudy.privacy.plan.plan import Budget, Plan
 from understudy.run.audit import is_public
 
 TITLE = "simulation"

@@ -20,10 +20,10 @@ from typing import Any
 
 from measure import EVIDENCE
 
-from understudy.bench.away import job_folders
-from understudy.bench.classify_job import CLASSIFIED, Classified
-from understudy.bench.job import FILE, FitJob
-from understudy.bench.provenance import Provenance
+from understudy.bench.away.classify_job import CLASSIFIED, Classified
+from understudy.bench.away.fit_jobs import job_folders
+from understudy.bench.away.job import FILE, FitJob
+from understudy.bench.evidence.provenance import Provenance
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -92,7 +92,7 @@ def _found(run: Path) -> dict[str, Any]:
 
 def write_evidence(asked: argparse.Namespace) -> None:
     """One file of all runs that have figures, of one commit and one kind of machine."""
-    from understudy.bench.evidence import write_measurement
+    from understudy.bench.evidence.evidence import write_measurement
 
     found = [row for path in asked.evidence for row in json.loads(path.read_text())]
     rows = {row["run"]: row for row in found if row["accuracy"]}

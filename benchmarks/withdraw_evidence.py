@@ -9,7 +9,7 @@ import sys
 
 from measure import EVIDENCE
 
-from understudy.bench.index import EvidenceIndex
+from understudy.bench.evidence.index import EvidenceIndex
 from understudy.errors import UserError
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .workplace import Workplace
+from tests.workplace import Workplace
 
 
 def pytest_configure() -> None:

@@ -43,7 +43,7 @@ def run_script(*words: str, cwd: Path) -> None:
 
 def run_bare(name: str, *words: str, cwd: Path) -> None:
     """`benchmarks/NAME.py` where little but torch can be imported."""
-    run_script("-m", "tests.bench.bare_script", str(FOLDER / f"{name}.py"), *words, cwd=cwd)
+    run_script("-m", "tests.bench.scripts.bare_script", str(FOLDER / f"{name}.py"), *words, cwd=cwd)
 
 
 def accuracy_row(value: float, reference: float = 0.95, chance: float = 0.5) -> dict[str, float]:

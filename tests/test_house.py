@@ -89,10 +89,10 @@ def test_imports_point_one_way() -> None:
 @pytest.mark.parametrize(
     ("module", "line"),
     [
-        ("understudy.data.load", "from understudy.privacy.plan import Plan"),
-        ("understudy.privacy.door", "def f():\n    import understudy.methods.registry"),
-        ("understudy.privacy.door", "from understudy.nets import seeding"),
-        ("understudy.encoders.training", "from understudy.methods.vae import DenseVAE"),
+        ("understudy.data.load", "from understudy.privacy.plan.plan import Plan"),
+        ("understudy.privacy.door.door", "def f():\n    import understudy.methods.registry"),
+        ("understudy.privacy.door.door", "from understudy.nets import seeding"),
+        ("understudy.encoders.autoencoder_training", "from understudy.methods.vae import DenseVAE"),
         ("understudy.nets.vae", "from understudy.encoders.specs import Spec"),
         ("understudy.release.verify", "from understudy.audit.bare import main"),
         ("understudy.methods.dp_merf", "from understudy.run.config import RunConfig"),

@@ -10,16 +10,15 @@ import numpy as np
 import pytest
 
 import understudy
-from understudy.bench.store import read_store
+from tests.workplace import Workplace
+from understudy.bench.evidence.store import read_store
 from understudy.encoders.file import read_encoder
 from understudy.federated.collection_check import verify_any
 from understudy.filters.filter_file import load_filter
 from understudy.methods.registry import get_method
-from understudy.privacy.account_book import Book
+from understudy.privacy.ledger.account_book import Book
 from understudy.run.fitting import load_synthesizer
 from understudy.run.folder import RunFolder
-
-from .workplace import Workplace
 
 OLD = Path(__file__).parent / "fixtures" / "version_0_1"
 DIGESTS = {

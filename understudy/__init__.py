@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from understudy.evaluate.evaluate import evaluate
     from understudy.evaluate.protocol import load_protocol
     from understudy.methods.registry import get_method, method_names
-    from understudy.privacy.plan import Budget, Plan
+    from understudy.privacy.plan.plan import Budget, Plan
     from understudy.release.load import load_release
     from understudy.release.verify import verify
     from understudy.run.audit import audit_method
@@ -31,10 +31,10 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Attribute": "data.schema",
-    "Budget": "privacy.plan",
+    "Budget": "privacy.plan.plan",
     "Dataset": "data.load",
     "Images": "data.records",
-    "Plan": "privacy.plan",
+    "Plan": "privacy.plan.plan",
     "PrivacyError": "errors",
     "Records": "data.records",
     "RunConfig": "run.config",

@@ -21,12 +21,12 @@ from understudy.data.records import Images, Records
 from understudy.data.schema import Schema
 from understudy.methods.config import setting
 from understudy.methods.contract import Context, Facts, MethodInfo, PublicInputs
-from understudy.privacy.batch import Batch
-from understudy.privacy.mechanisms import DPSGD, Mechanism, NoisySum
-from understudy.privacy.plan import Plan, Spend
-from understudy.privacy.private_records import PrivateRecords
-from understudy.privacy.speed import Speed
-from understudy.privacy.state import State
+from understudy.privacy.door.batch import Batch
+from understudy.privacy.door.private_records import PrivateRecords
+from understudy.privacy.dpsgd.speed import Speed
+from understudy.privacy.ledger.state import State
+from understudy.privacy.plan.mechanisms import DPSGD, Mechanism, NoisySum
+from understudy.privacy.plan.plan import Plan, Spend
 
 PIXELS = 64
 

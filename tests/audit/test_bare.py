@@ -26,7 +26,7 @@ found["spec of scipy"] = str(importlib.util.find_spec("scipy"))
 print(json.dumps(found))
 """
 
-THERE = ("torch", "numpy", "safetensors.torch", "json", "sympy", "understudy.privacy.door")
+THERE = ("torch", "numpy", "safetensors.torch", "json", "sympy", "understudy.privacy.door.door")
 ABSENT = ("scipy", "sklearn", "opacus", "dp_accounting", "PIL", "yaml", "pyarrow", "pandas", "tqdm")
 
 

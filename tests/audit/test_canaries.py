@@ -11,7 +11,7 @@ from understudy.audit import black_box
 from understudy.audit.black_box import density_scores
 from understudy.audit.canaries import blank_records, extremes, plant, random_records, toss
 from understudy.audit.rehearsal import made_up_records
-from understudy.privacy.units import UnitIndex
+from understudy.privacy.sums.units import UnitIndex
 
 RECORDS = made_up_records(30, 0)
 COINS = np.arange(10) % 3 == 0

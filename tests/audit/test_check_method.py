@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.audit import bad_methods as bad
 from understudy.audit.check_method import CheckResult, check_method
-
-from . import bad_methods as bad
 
 FIT = "fits within its plan"
 REPLAY = "depends on records only through the door (replay)"

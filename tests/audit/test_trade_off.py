@@ -18,10 +18,10 @@ from understudy.audit.trade_off import (
     gaussian_epsilon,
     gaussian_mu,
 )
-from understudy.privacy.accountants import price
-from understudy.privacy.events import Gaussian, PoissonGaussian
-from understudy.privacy.mechanisms import DPSGD, EnsembleVotes, NoisySum
-from understudy.privacy.plan import Budget, Plan
+from understudy.privacy.accounting.accountants import price
+from understudy.privacy.plan.events import Gaussian, PoissonGaussian
+from understudy.privacy.plan.mechanisms import DPSGD, EnsembleVotes, NoisySum
+from understudy.privacy.plan.plan import Budget, Plan
 
 LEVELS = np.array([1e-4, 0.01, 0.2, 0.5, 0.9, 0.999])
 

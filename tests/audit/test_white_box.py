@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import understudy
+from tests.audit import bad_methods as bad
 from understudy.audit import run_audit as run_audit_module
 from understudy.audit.canaries import Planting, blank_records, plant
 from understudy.audit.estimate import AuditPlan
@@ -29,19 +30,18 @@ from understudy.errors import PrivacyError, UserError
 from understudy.methods.config import resolve_config
 from understudy.methods.contract import Method
 from understudy.methods.registry import get_method, method_names
-from understudy.privacy import clipping, gradients
-from understudy.privacy.arithmetic import choose_noise, spend_with
-from understudy.privacy.backends.expanded import ExpandedBackend
-from understudy.privacy.backends.vmap import VmapBackend
-from understudy.privacy.door import Door
-from understudy.privacy.journal import Journal
-from understudy.privacy.noise import NoiseSource
-from understudy.privacy.pieces import PieceSums
-from understudy.privacy.plan import Budget, Plan
+from understudy.privacy.door.door import Door
+from understudy.privacy.dpsgd import engine as gradients
+from understudy.privacy.dpsgd.backends.expanded import ExpandedBackend
+from understudy.privacy.dpsgd.backends.vmap import VmapBackend
+from understudy.privacy.ledger.journal import Journal
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.plan.exact_or_float import choose_noise, spend_with
+from understudy.privacy.plan.plan import Budget, Plan
+from understudy.privacy.sums import clipping
+from understudy.privacy.sums.gradient_pieces import PieceSums
 from understudy.progress import Silent
 from understudy.run.context import RunContext
-
-from . import bad_methods as bad
 
 CPU = torch.device("cpu")
 AUDIT = AuditPlan(canaries=180, guesses=90, delta=1e-5)

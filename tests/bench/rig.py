@@ -11,14 +11,14 @@ from typing import Any
 import yaml
 
 from tests.workplace import Workplace
-from understudy.bench import worker
-from understudy.bench.cell import Cell, Suite
-from understudy.bench.cell_folder import PHASES
-from understudy.bench.executors.base import Ended, Job
-from understudy.bench.live import RowView
-from understudy.bench.runner import Outcome, run_suite
-from understudy.bench.workspace import Workspace
-from understudy.privacy.ledger import ledger_plan, read_ledger, spent_uses
+from understudy.bench.suite.cell import Cell, Suite
+from understudy.bench.work import worker
+from understudy.bench.work.cell_folder import PHASES
+from understudy.bench.work.executors.base import Ended, Job
+from understudy.bench.work.live import RowView
+from understudy.bench.work.runner import Outcome, run_suite
+from understudy.bench.work.workspace import Workspace
+from understudy.privacy.ledger.ledger import ledger_plan, read_ledger, spent_uses
 
 MERF = ("batch=12", "features=40", "features_per_step=20", "latent=4", "steps=3", "width=16")
 GAN = (

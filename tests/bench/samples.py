@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from understudy.bench.evidence import PhaseEvidence, Provenance, RunEvidence
+from understudy.bench.evidence.evidence import PhaseEvidence, Provenance, RunEvidence
 
 MACHINE = Provenance(
     commit="a" * 40,

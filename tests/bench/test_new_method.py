@@ -11,10 +11,10 @@ import pytest
 
 from tests.test_house import HEAVY, loaded_by
 from tests.workplace import Workplace
-from understudy.bench.keys import phase_keys
 from understudy.bench.new_method import class_name, new_method
-from understudy.bench.suite import load_suite
+from understudy.bench.suite.suite import load_suite
 from understudy.bench.templates.class_means import ClassMeansSynthesizer
+from understudy.bench.work.phase_keys import phase_keys
 from understudy.data.load import load
 from understudy.data.records import Records
 from understudy.errors import UserError

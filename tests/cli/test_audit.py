@@ -11,8 +11,8 @@ import pytest
 from tests.drawing import class_folder
 from tests.workplace import Workplace
 from understudy.errors import PrivacyError
-from understudy.privacy.account_book import Book
-from understudy.privacy.ledger import read_ledger
+from understudy.privacy.ledger.account_book import Book
+from understudy.privacy.ledger.ledger import read_ledger
 from understudy.release.build import run_facts
 
 TINY = (

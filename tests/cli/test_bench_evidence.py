@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench.samples import metric_row, run_evidence
-from understudy.bench.evidence import write_all_evidence
+from understudy.bench.evidence.evidence import write_all_evidence
 from understudy.cli.main import run
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.privacy.rig import plan
-from understudy.privacy.accountants import price
-from understudy.privacy.events import (
+from understudy.privacy.accounting.accountants import price
+from understudy.privacy.ledger.ledger import Ledger, spent_events
+from understudy.privacy.plan.events import (
     Event,
     Gaussian,
     LocalGaussian,
@@ -17,8 +18,7 @@ from understudy.privacy.events import (
     PoissonGaussian,
     RandomisedResponse,
 )
-from understudy.privacy.ledger import Ledger, spent_events
-from understudy.privacy.mechanisms import (
+from understudy.privacy.plan.mechanisms import (
     _KINDS,
     DPSGD,
     EnsembleGradients,
@@ -30,7 +30,7 @@ from understudy.privacy.mechanisms import (
     NoisySum,
     Reveal,
 )
-from understudy.privacy.plan import Budget
+from understudy.privacy.plan.plan import Budget
 
 CHARGED: list[tuple[Mechanism, Event]] = [
     (NoisySum("sum", clip=3.0, sigma=2.0), Gaussian(2.0, 1)),

@@ -13,9 +13,10 @@ from torch import nn
 
 from tests.privacy.rig import handle, vectors
 from understudy.audit.noise_tests import SAMPLES, are_independent, fits_normal
-from understudy.privacy.batch import Batch
-from understudy.privacy.local import LocalNoise
-from understudy.privacy.mechanisms import (
+from understudy.privacy.door.batch import Batch
+from understudy.privacy.ledger.state import State
+from understudy.privacy.local.gaussian import LocalNoise
+from understudy.privacy.plan.mechanisms import (
     DPSGD,
     EXACT,
     FLOAT,
@@ -25,7 +26,6 @@ from understudy.privacy.mechanisms import (
     NoisyHistogram,
     NoisySum,
 )
-from understudy.privacy.state import State
 
 CLIP, SIGMA = 3.0, 2.0
 NOBODY = vectors(np.zeros((0, 1)))

@@ -18,10 +18,11 @@ from torch import nn
 
 from tests.privacy.rig import handle, vectors
 from understudy.audit.histogram_test import DELTA, EPSILON, keeps_its_promise
-from understudy.privacy.batch import Batch
-from understudy.privacy.clipping import Blocks
-from understudy.privacy.local import LocalNoise
-from understudy.privacy.mechanisms import (
+from understudy.privacy.door.batch import Batch
+from understudy.privacy.dpsgd.speed import Speed
+from understudy.privacy.ledger.state import State
+from understudy.privacy.local.gaussian import LocalNoise
+from understudy.privacy.plan.mechanisms import (
     DPSGD,
     EXACT,
     FLOAT,
@@ -32,9 +33,8 @@ from understudy.privacy.mechanisms import (
     NoisyHistogram,
     NoisySum,
 )
-from understudy.privacy.plan import Budget
-from understudy.privacy.speed import Speed
-from understudy.privacy.state import State
+from understudy.privacy.plan.plan import Budget
+from understudy.privacy.sums.clipping import Blocks
 
 CLIP = 2.0
 MANY = 60_000

@@ -12,10 +12,10 @@ from torch import nn
 
 from tests.privacy.rig import handle, vectors
 from understudy.audit.sampling_tests import Joined, joined_by_poisson
-from understudy.privacy.batch import Batch
-from understudy.privacy.mechanisms import DPSGD
-from understudy.privacy.speed import Speed
-from understudy.privacy.state import State
+from understudy.privacy.door.batch import Batch
+from understudy.privacy.dpsgd.speed import Speed
+from understudy.privacy.ledger.state import State
+from understudy.privacy.plan.mechanisms import DPSGD
 
 UNITS, STEPS, RATE = 24, 400, 0.25
 QUIET = 1e-3

@@ -26,7 +26,7 @@ from understudy.audit.neighbours import (
     vectors,
 )
 from understudy.audit.sensitivity import ROUNDING, Move, farthest, moves_of, step_moves
-from understudy.privacy.mechanisms import _KINDS, NOISES
+from understudy.privacy.plan.mechanisms import _KINDS, NOISES
 
 PAIRS = [*adversarial_neighbours(), *random_neighbours(6)]
 PEOPLE = people()
@@ -93,7 +93,7 @@ def test_every_mechanism_is_measured() -> None:
     cases = [*one_shot_cases(), *ensemble_cases(), local_case()]
     measured = {case.mechanism.kind for case in cases} | {"dp-sgd"}
     # Randomised response adds no noise to a value that could move; its odds are measured in
-    # tests/privacy/test_local_channel.py.
+    # tests/privacy/local/test_channel.py.
     assert measured == set(_KINDS) - {"reveal", "local-labels"}
     one_shot = {(c.mechanism.kind, getattr(c.mechanism, "noise", "")) for c in one_shot_cases()}
     assert one_shot == {(k, n) for k in ("noisy-sum", "noisy-histogram") for n in NOISES}

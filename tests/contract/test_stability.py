@@ -12,7 +12,7 @@ from understudy.audit.stability import Place, moved_by
 from understudy.data.dedup import deduplicate
 from understudy.data.records import Records, concatenate
 from understudy.data.splits import keyed_split, shard_of, stratified_split
-from understudy.privacy.ensemble import make_shards
+from understudy.privacy.door.ensemble import make_shards
 
 PARTS = {"train": 0.7, "test": 0.3}
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.data.samples import encoded, picture, save
 from understudy.data import catalog as catalog_module
 from understudy.data.catalog import DATA_VARIABLE, catalog_entry
-
-from .samples import encoded, picture, save
 
 
 @pytest.fixture

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.data.samples import refused
+from tests.data.sources.test_idx import idx
 from understudy.data import catalog as catalog_module
 from understudy.data.catalog import DATA_VARIABLE, catalog, catalog_entry
 from understudy.data.load import load
@@ -15,9 +17,6 @@ from understudy.data.sources import hub
 from understudy.data.sources.raw import Column, RawPart
 from understudy.data.sources.registry import reader_of
 from understudy.errors import UserError
-
-from .samples import refused
-from .sources.test_idx import idx
 
 RAW = ("mnist", "fashion-mnist")
 FILES = (

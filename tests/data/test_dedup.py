@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from tests.data.samples import make_records
 from understudy.data.dedup import deduplicate, shared_between, without_shared
 from understudy.data.records import Records, concatenate
-
-from .samples import make_records
 
 
 def test_equal_pixels_and_attributes_go_once():

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image, ImageFile
 
+from tests.data.samples import encoded, picture, pixels_of, refused
 from understudy.data.images import ImageStack, Reading, decode_image, fit_pixels, to_array
 from understudy.progress import Silent
-
-from .samples import encoded, picture, pixels_of, refused
 
 NAME = "scans/patient 7.png"
 

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.data.samples import encoded, picture, refused, save
 from understudy.data.load import load
 from understudy.data.schema import Attribute, Schema
 from understudy.progress import Silent
-
-from .samples import encoded, picture, refused, save
 
 
 def annotated(folder: Path, **columns: list[object]) -> Path:

@@ -9,6 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from tests.data.samples import refused
 from tests.scripts import load_script
 from understudy.data.catalog import catalog_entry
 from understudy.data.load import load
@@ -22,8 +23,6 @@ from understudy.data.portraits import (
 )
 from understudy.data.records import Images, Records
 from understudy.data.schema import Attribute, Schema
-
-from .samples import refused
 
 
 def codes_of(declared: Declaration, count: int = 20_000) -> dict[str, np.ndarray]:

@@ -8,11 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.data.samples import make_records, refused
 from understudy.data.records import Images, Records, concatenate
 from understudy.data.schema import Attribute, Schema
 from understudy.data.splits import keyed_split, shard_of, stratified_split
-
-from .samples import make_records, refused
 
 KEY = bytes(range(32))
 PARTS = {"train": 0.7, "tune": 0.1, "test": 0.2}

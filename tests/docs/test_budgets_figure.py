@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.scripts import load_script
-from understudy.bench.store import read_store
+from understudy.bench.evidence.store import read_store
 from understudy.methods.config import config_to_json, resolve_config
 from understudy.methods.registry import get_method
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.docs.test_formats_page import first_column, section
-from understudy.bench.schema import evidence_schema
+from understudy.bench.evidence.json_schema import evidence_schema
 
 
 def test_every_field_of_evidence_is_listed() -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.bench.samples import metric_row, run_evidence
-from understudy.bench.evidence import write_all_evidence
-from understudy.bench.methods_page import methods_page_rows, methods_page_table
-from understudy.bench.store import read_store
+from understudy.bench.evidence.evidence import write_all_evidence
+from understudy.bench.evidence.store import read_store
+from understudy.bench.tables.methods_page import methods_page_rows, methods_page_table
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,7 +11,7 @@ import pytest
 import understudy
 from tests.docs.pages import REPOSITORY
 from understudy.evaluate.metric import Row
-from understudy.privacy import mechanisms
+from understudy.privacy.plan import mechanisms
 from understudy.release import ledger_check
 from understudy.report.words import guess_ceiling, percent_up
 from understudy.run.synthesize import RunResult

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.bench.samples import run_evidence
-from understudy.bench.evidence import write_all_evidence
-from understudy.bench.results_page import DATASETS, results_page
-from understudy.bench.store import read_store
+from understudy.bench.evidence.evidence import write_all_evidence
+from understudy.bench.evidence.store import read_store
+from understudy.bench.tables.results_page import DATASETS, results_page
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from tests.data.samples import refused
+from tests.encoders.samples import DENSE, DENSENET, SPECS, TABLE, blobs, encoder_of
 from understudy.encoders.encoder import clip_to_ball
-
-from .samples import DENSE, DENSENET, SPECS, TABLE, blobs, encoder_of
 
 
 def inputs(name: str, count: int) -> torch.Tensor:

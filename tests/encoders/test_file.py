@@ -10,11 +10,10 @@ import torch
 from safetensors.torch import load, save
 
 from tests.data.samples import refused
+from tests.encoders.samples import DENSENET, SPECS, encoder_of
 from understudy.encoders import file as file_module
 from understudy.encoders.file import FORMAT, encoder_digest, read_encoder, write_encoder
 from understudy.encoders.provenance import Provenance
-
-from .samples import DENSENET, SPECS, encoder_of
 
 
 def metadata(content: bytes) -> dict[str, object]:
@@ -150,7 +149,7 @@ def test_nothing_is_left_where_the_disk_refuses(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("understudy.privacy.state.os.fsync", full)
+    monkeypatch.setattr("understudy.privacy.ledger.state.os.fsync", full)
     with pytest.raises(OSError, match="No space"):
         write_encoder(tmp_path / "e.safetensors", encoder_of())
     assert list(tmp_path.iterdir()) == []

@@ -7,12 +7,11 @@ import pytest
 import torch
 from torch import nn
 
+from tests.encoders.samples import DENSE, DENSENET
 from understudy.encoders.objective import CODE, DIRECTION, Objective, divergence, pulled_back
 from understudy.nets.seeding import built
-from understudy.privacy.batch import Batch
-from understudy.privacy.rowwise import check_loss
-
-from .samples import DENSE, DENSENET
+from understudy.privacy.door.batch import Batch
+from understudy.privacy.door.row_independence import check_loss
 
 STEEP = Objective(DENSENET, 0.1, penalty=0.5, steepest=0.01)
 

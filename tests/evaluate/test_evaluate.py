@@ -15,9 +15,9 @@ from understudy.data.schema import Attribute, Schema
 from understudy.errors import UserError
 from understudy.evaluate.evaluate import default_protocol_name, evaluate
 from understudy.evaluate.metric import Evaluation
+from understudy.evaluate.metric_registry import METRICS, resolve
+from understudy.evaluate.metric_table import render_table
 from understudy.evaluate.protocol import Protocol
-from understudy.evaluate.registry import METRICS, resolve
-from understudy.evaluate.table import render_table
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.evaluate.case import Case
 from understudy.evaluate.metric import Evaluation, Measurement, Metric, Need, Row
+from understudy.evaluate.metric_table import render_table
 from understudy.evaluate.protocol import Protocol
-from understudy.evaluate.table import render_table
 
 
 class Constant(Metric):
@@ -195,7 +195,7 @@ def test_nothing_is_written_into_a_release(
 
 
 def test_reading_rows_and_protocols_needs_no_torch() -> None:
-    names = ["metric", "protocol", "registry", "selection", "table"]
+    names = ["metric", "protocol", "metric_registry", "selection", "metric_table"]
     imports = "; ".join(f"import understudy.evaluate.{name}" for name in names)
     check = f"{imports}; import sys; sys.exit(any(m in sys.modules for m in ('torch', 'scipy')))"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from understudy.errors import UserError
+from understudy.evaluate.metric_registry import EXTRACTORS, METRICS
 from understudy.evaluate.protocol import Protocol, load_protocol, protocol_names
-from understudy.evaluate.registry import EXTRACTORS, METRICS
 from understudy.evaluate.selection import RULES
 from understudy.nets.classifiers import CLASSIFIERS
 

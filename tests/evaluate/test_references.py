@@ -15,7 +15,7 @@ from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.evaluate import case as case_module
 from understudy.evaluate.case import Case
-from understudy.evaluate.figures import ClassifierFigure
+from understudy.evaluate.classifier_figures import ClassifierFigure
 from understudy.evaluate.protocol import Protocol
 from understudy.evaluate.references import References, rule_for_real
 from understudy.evaluate.utility import Gen2RealAccuracy, Real2GenAccuracy

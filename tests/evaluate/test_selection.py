@@ -10,14 +10,14 @@ import torch
 
 from tests.evaluate.evaluation_cases import make_case, with_noise
 from understudy.data.records import Records
-from understudy.evaluate import training as training_module
+from understudy.evaluate import classifier_training as training_module
+from understudy.evaluate.classifier_figures import ClassifierFigure
+from understudy.evaluate.classifier_training import FittedClassifier, fit_under_rules
 from understudy.evaluate.evaluate import evaluate
-from understudy.evaluate.figures import ClassifierFigure
 from understudy.evaluate.metric import Evaluation, Row
+from understudy.evaluate.metric_table import render_table
 from understudy.evaluate.protocol import Protocol
 from understudy.evaluate.selection import RULES, required_stamps
-from understudy.evaluate.table import render_table
-from understudy.evaluate.training import FittedClassifier, fit_under_rules
 from understudy.progress import Silent
 
 CPU = torch.device("cpu")

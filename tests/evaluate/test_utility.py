@@ -11,8 +11,8 @@ import torch
 from tests.evaluate.evaluation_cases import make_case, with_noise
 from understudy.data.records import Records
 from understudy.evaluate.case import Case, Part
+from understudy.evaluate.classifier_training import FittedClassifier
 from understudy.evaluate.protocol import Protocol
-from understudy.evaluate.training import FittedClassifier
 from understudy.evaluate.utility import Gen2RealAccuracy, Real2GenAccuracy, majority_share
 
 

@@ -15,12 +15,12 @@ from understudy.encoders.citation import Citation
 from understudy.federated.agreement import Agreement
 from understudy.federated.sent_folder import digest_of
 from understudy.federated.user import User, encoded, noised
-from understudy.privacy.account_book import Book
-from understudy.privacy.accountants import local_price
-from understudy.privacy.events import LocalGaussian, RandomisedResponse
-from understudy.privacy.local import gaussian_multiplier
-from understudy.privacy.local_channel import LocalChannel
-from understudy.privacy.noise import NoiseSource
+from understudy.privacy.accounting.accountants import local_price
+from understudy.privacy.ledger.account_book import Book
+from understudy.privacy.local.channel import LocalChannel
+from understudy.privacy.local.gaussian import gaussian_multiplier
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.plan.events import LocalGaussian, RandomisedResponse
 
 DELTA = 1e-5
 CHANNEL = LocalChannel(2.0, 1.0, DELTA, {"row": 0.5}, ("side",))

@@ -15,8 +15,8 @@ from understudy.encoders.citation import Citation
 from understudy.encoders.provenance import Provenance
 from understudy.federated.agreement import Agreement
 from understudy.federated.contribution import Contribution, read_statement, statement_of
-from understudy.privacy.local_channel import LocalChannel
-from understudy.privacy.noise import NoiseSource
+from understudy.privacy.local.channel import LocalChannel
+from understudy.privacy.noise.source import NoiseSource
 
 REVEALED = Provenance("scans of a clinic", "revealed", math.inf)
 

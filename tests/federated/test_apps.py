@@ -34,8 +34,8 @@ from understudy.federated.server import gather, server_app, wait_for
 from understudy.federated.user import User
 from understudy.filters.choice import Choice
 from understudy.filters.distortion import Distortion
-from understudy.privacy.account_book import Book
-from understudy.privacy.local_channel import LocalChannel
+from understudy.privacy.ledger.account_book import Book
+from understudy.privacy.local.channel import LocalChannel
 from understudy.release.signing import make_keys
 
 CHOICES = {1: ("tone", ("row",)), 2: ("row", ("side",)), 3: ("side", ()), 4: ("tone", ("side",))}

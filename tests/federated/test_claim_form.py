@@ -18,7 +18,7 @@ from understudy.federated.collection_check import verify_collection
 from understudy.federated.collection_claim import CLAIM, claim_of, claim_problems
 from understudy.federated.merging import Gathering
 from understudy.federated.terms import Term
-from understudy.privacy.local_channel import LocalChannel
+from understudy.privacy.local.channel import LocalChannel
 from understudy.release.manifest import MANIFEST, file_hashes, manifest_bytes
 from understudy.release.strict_json import readable_bytes
 

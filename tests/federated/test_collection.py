@@ -23,7 +23,7 @@ from understudy.federated.collection_check import verify_any, verify_collection
 from understudy.federated.collection_claim import CLAIM, claim_of
 from understudy.federated.merging import Gathering
 from understudy.federated.terms import CollectedClaim, terms_of
-from understudy.privacy.local_channel import LocalChannel
+from understudy.privacy.local.channel import LocalChannel
 from understudy.release.manifest import MANIFEST, file_hashes, manifest_bytes
 from understudy.release.signing import make_keys
 from understudy.release.strict_json import readable_bytes

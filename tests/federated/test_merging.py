@@ -20,7 +20,7 @@ from understudy.federated.collection_claim import CLAIM
 from understudy.federated.merging import NOT_SENT, Gathering
 from understudy.federated.sent_folder import digest_of, read_contribution, write_contribution
 from understudy.federated.terms import CollectedClaim, Term, terms_of
-from understudy.privacy.local_channel import LocalChannel
+from understudy.privacy.local.channel import LocalChannel
 
 CITED = Citation.of(encoder())
 GOOD = LocalChannel(2.0, 1.0, 1e-6, {"row": 1.0})

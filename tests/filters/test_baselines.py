@@ -15,7 +15,7 @@ from understudy.filters.choice import Choice
 from understudy.filters.lmifr import LMIFRConfig, Multipliers, fit_lmifr
 from understudy.filters.variational import FairEncoder, kl_between, kl_to_standard
 from understudy.filters.vfae import RandomKernel, VFAEConfig, fit_vfae
-from understudy.privacy.noise import NoiseSource
+from understudy.privacy.noise.source import NoiseSource
 
 CHOICE = Choice(("hide",), ("keep",))
 QUICK_VFAE = VFAEConfig(

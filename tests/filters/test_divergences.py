@@ -18,7 +18,7 @@ from understudy.filters.divergences import (
     kl_divergence,
     least_budget_for_local_privacy,
 )
-from understudy.privacy.local import classical_multiplier, gaussian_multiplier
+from understudy.privacy.local.gaussian import classical_multiplier, gaussian_multiplier
 
 ONE_DIMENSION = [
     (0.0, 1.0, 0.0, 1.0),

@@ -21,7 +21,7 @@ from understudy.filters.filter import Filter, fit_filter
 from understudy.filters.filter_file import load_filter, save_filter
 from understudy.filters.game import GameConfig
 from understudy.filters.model import FilterGraph
-from understudy.privacy.noise import NoiseSource
+from understudy.privacy.noise.source import NoiseSource
 
 TINY = GameConfig(steps=3, batch=64, head_steps=1, head_width=8, head_layers=1)
 RECORDS = mixture(300)

@@ -16,7 +16,7 @@ from understudy.filters.distortion import DIVERGENCES, Distortion
 from understudy.filters.filter import Filter, fit_filter
 from understudy.filters.game import GameConfig, _Game, train_filter
 from understudy.filters.model import perturbation_of
-from understudy.privacy.noise import NoiseSource
+from understudy.privacy.noise.source import NoiseSource
 
 QUICK = GameConfig(steps=200, batch=256, head_steps=2, head_width=16, head_layers=1)
 CHOICE = Choice(("hide",), ("keep",))

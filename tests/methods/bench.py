@@ -12,11 +12,11 @@ import torch
 from understudy.data.records import Records
 from understudy.data.schema import Attribute, Schema
 from understudy.methods.contract import Facts, PublicInputs, Synthesizer
-from understudy.privacy.door import Door
-from understudy.privacy.journal import Journal
-from understudy.privacy.noise import NoiseSource
-from understudy.privacy.plan import Budget, Plan
-from understudy.privacy.state import State
+from understudy.privacy.door.door import Door
+from understudy.privacy.ledger.journal import Journal
+from understudy.privacy.ledger.state import State
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.plan.plan import Budget, Plan
 from understudy.progress import Progress, Silent
 
 CLASSES = ("a", "b", "c")

@@ -18,12 +18,12 @@ from understudy.methods.config import build_config, resolve_config
 from understudy.methods.dp_gan import TRAINING, DPGan, GanConfig
 from understudy.methods.gan_training import AdversarialPair, class_weights
 from understudy.methods.registry import get_method
-from understudy.privacy.batch import Batch
-from understudy.privacy.gradients import GradientEngine
-from understudy.privacy.mechanisms import DPSGD
-from understudy.privacy.noise import NoiseSource
-from understudy.privacy.speed import Speed
-from understudy.privacy.units import UnitIndex
+from understudy.privacy.door.batch import Batch
+from understudy.privacy.dpsgd.engine import GradientEngine
+from understudy.privacy.dpsgd.speed import Speed
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.plan.mechanisms import DPSGD
+from understudy.privacy.sums.units import UnitIndex
 
 SMALL = GanConfig(
     steps=6,

@@ -24,9 +24,9 @@ from understudy.methods.dp_merf import (
 )
 from understudy.methods.registry import get_method
 from understudy.nets.fourier import FourierFeatures
-from understudy.privacy.batch import Batch
-from understudy.privacy.clipping import Blocks
-from understudy.privacy.mechanisms import NoisySum
+from understudy.privacy.door.batch import Batch
+from understudy.privacy.plan.mechanisms import NoisySum
+from understudy.privacy.sums.clipping import Blocks
 
 SMALL = MerfConfig(
     features=200, features_per_step=100, steps=60, batch=30, latent=4, width=32, average=0.9

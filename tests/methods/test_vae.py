@@ -9,6 +9,7 @@ import torch
 
 from tests.data.samples import refused
 from tests.encoders.samples import blobs
+from tests.methods.bench import Bench, facts_of, plan_for
 from understudy.data.records import Records
 from understudy.encoders.encoder import Encoder
 from understudy.encoders.provenance import Provenance
@@ -22,12 +23,10 @@ from understudy.methods.vae import (
     DenseVAEConfig,
     ball_radius,
 )
-from understudy.privacy.ledger import read_ledger
-from understudy.privacy.mechanisms import DPSGD, Reveal
-from understudy.privacy.noise import NoiseSource
+from understudy.privacy.ledger.ledger import read_ledger
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.plan.mechanisms import DPSGD, Reveal
 from understudy.progress import Silent
-
-from .bench import Bench, facts_of, plan_for
 
 SMALL = DenseVAEConfig(latent=2, hidden=(8,), epochs=1, batch=16, learning_rate=1e-2)
 FACES = DenseNetVAEConfig(

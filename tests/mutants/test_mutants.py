@@ -73,9 +73,9 @@ def test_no_planted_fault_survives(share: int) -> None:
 
 
 def test_a_patch_that_does_not_apply_is_an_error() -> None:
-    missing = Edit.parse("understudy.privacy.door:Door.noised", "no such text", "pass")
-    twice = Edit.parse("understudy.privacy.door", "self", "this")
-    nowhere = Edit.parse("understudy.privacy.door:Door.nothing", "self", "this")
+    missing = Edit.parse("understudy.privacy.door.door:Door.noised", "no such text", "pass")
+    twice = Edit.parse("understudy.privacy.door.door", "self", "this")
+    nowhere = Edit.parse("understudy.privacy.door.door:Door.nothing", "self", "this")
     for edit, words in ((missing, "0 times"), (twice, "times, not once"), (nowhere, "has no")):
         with pytest.raises(PatchError, match=words):
             patched_sources([edit])

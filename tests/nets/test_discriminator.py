@@ -11,10 +11,10 @@ from torch import nn
 
 from understudy.nets.discriminator import Discriminator
 from understudy.nets.seeding import built
-from understudy.privacy.backends.base import trainable
-from understudy.privacy.backends.opacus import OpacusBackend
-from understudy.privacy.backends.vmap import VmapBackend
-from understudy.privacy.batch import Batch
+from understudy.privacy.door.batch import Batch
+from understudy.privacy.dpsgd.backends.base import trainable
+from understudy.privacy.dpsgd.backends.opacus import OpacusBackend
+from understudy.privacy.dpsgd.backends.vmap import VmapBackend
 
 ALLOWED = (nn.Conv2d, nn.Linear, nn.GroupNorm)
 SHAPES = [(1, 8, 8), (3, 11, 14), (1, 28, 28), (3, 64, 64)]

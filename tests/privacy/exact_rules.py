@@ -14,19 +14,20 @@ import numpy as np
 import pytest
 import torch
 
-from tests.privacy.discrete_checks import fits
+from tests.privacy.noise.discrete_checks import fits
 from tests.privacy.rig import Silence, fits_noise, handle, open_door, pixels, records, vectors
 from understudy.audit.noise_tests import SAMPLES
 from understudy.data.records import Records
 from understudy.errors import PrivacyError
-from understudy.privacy import door, grid, private_records
-from understudy.privacy.accountants import price
-from understudy.privacy.batch import Batch
-from understudy.privacy.clipping import clip_rows
-from understudy.privacy.events import Gaussian
-from understudy.privacy.grid import NOISE_STEPS, Grid
-from understudy.privacy.mechanisms import NoisyHistogram, NoisySum
-from understudy.privacy.noise import NoiseSource
+from understudy.privacy.accounting.accountants import price
+from understudy.privacy.door import door, private_records
+from understudy.privacy.door.batch import Batch
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.plan.events import Gaussian
+from understudy.privacy.plan.mechanisms import NoisyHistogram, NoisySum
+from understudy.privacy.sums import grid
+from understudy.privacy.sums.clipping import clip_rows
+from understudy.privacy.sums.grid import NOISE_STEPS, Grid
 
 CLIP, SIGMA, WIDTH = 0.5, 64.0, 300
 SUM = NoisySum("sum", clip=CLIP, sigma=SIGMA, noise="exact")

@@ -25,19 +25,19 @@ from tests.privacy.rig import (
 )
 from tests.privacy.rules import CLIP, SUM, Models, sgd
 from understudy.data.records import Records
-from understudy.privacy.batch import Batch
-from understudy.privacy.ensemble import make_shards
-from understudy.privacy.events import Gaussian
-from understudy.privacy.mechanisms import (
+from understudy.privacy.door.batch import Batch
+from understudy.privacy.door.ensemble import make_shards
+from understudy.privacy.dpsgd.speed import Speed
+from understudy.privacy.ledger.state import State
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.plan.events import Gaussian
+from understudy.privacy.plan.mechanisms import (
     DPSGD,
     EnsembleGradients,
     EnsembleVotes,
     Mechanism,
     NoisyHistogram,
 )
-from understudy.privacy.noise import NoiseSource
-from understudy.privacy.speed import Speed
-from understudy.privacy.state import State
 
 BOUND = CLIP * (1 + 1e-6)
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from understudy.privacy.mechanisms import (
+from understudy.privacy.plan.mechanisms import (
     DPSGD,
     EnsembleGradients,
     EnsembleVotes,
@@ -14,7 +14,7 @@ from understudy.privacy.mechanisms import (
     NoisyHistogram,
     NoisySum,
 )
-from understudy.privacy.plan import Budget, Spend
+from understudy.privacy.plan.plan import Budget, Spend
 
 Make = Callable[[float], Mechanism]
 

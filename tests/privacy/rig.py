@@ -12,17 +12,17 @@ from torch import nn
 from understudy.audit.noise_tests import fits_normal as fits_noise
 from understudy.data.records import Records
 from understudy.data.schema import Attribute, Schema
-from understudy.privacy.backends.base import Loss
-from understudy.privacy.batch import Batch
-from understudy.privacy.door import Door
-from understudy.privacy.journal import Journal
-from understudy.privacy.mechanisms import Mechanism
-from understudy.privacy.noise import NoiseSource
-from understudy.privacy.owner_log import OwnerLog
-from understudy.privacy.plan import Budget, Plan
-from understudy.privacy.private_records import PrivateRecords
-from understudy.privacy.state import State
-from understudy.privacy.tape import Tape
+from understudy.privacy.door.batch import Batch
+from understudy.privacy.door.door import Door
+from understudy.privacy.door.private_records import PrivateRecords
+from understudy.privacy.door.replay_tape import Tape
+from understudy.privacy.dpsgd.backends.base import Loss
+from understudy.privacy.ledger.journal import Journal
+from understudy.privacy.ledger.owner_log import OwnerLog
+from understudy.privacy.ledger.state import State
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.plan.mechanisms import Mechanism
+from understudy.privacy.plan.plan import Budget, Plan
 
 __all__ = ["fits_noise"]
 CLASSES = ("a", "b", "c")
@@ -112,7 +112,7 @@ def leave(door: Door) -> None:
 
 def kinds(folder: Path) -> list[str]:
     """The kinds of the ledger's lines, in order."""
-    from understudy.privacy.ledger import read_ledger
+    from understudy.privacy.ledger.ledger import read_ledger
 
     return [entry.kind for entry in read_ledger(folder / "ledger.jsonl")]
 

@@ -29,18 +29,18 @@ from tests.privacy.rig import (
     records,
 )
 from understudy.data.records import Records
-from understudy.privacy.account_book import Book
-from understudy.privacy.batch import Batch
-from understudy.privacy.door import Door
-from understudy.privacy.ledger import read_ledger
-from understudy.privacy.mechanisms import (
+from understudy.privacy.door.batch import Batch
+from understudy.privacy.door.door import Door
+from understudy.privacy.door.replay_tape import Tape
+from understudy.privacy.dpsgd.speed import Speed
+from understudy.privacy.ledger.account_book import Book
+from understudy.privacy.ledger.ledger import read_ledger
+from understudy.privacy.ledger.state import State
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.plan.mechanisms import (
     DPSGD,
     NoisySum,
 )
-from understudy.privacy.noise import NoiseSource
-from understudy.privacy.speed import Speed
-from understudy.privacy.state import State
-from understudy.privacy.tape import Tape
 from understudy.progress import Silent
 
 Rule = Callable[[Path], bool]
@@ -199,6 +199,8 @@ def the_book_knows_before_the_first_record_is_read(folder: Path) -> bool:
     known: list[bool] = []
 
     class Reading:
+        info = SimpleNamespace(name="reading")
+
         def fit(self, _config: Any, parts: Any, planned: Any, *_: object) -> Any:
             def look(batch: Batch) -> torch.Tensor:
                 runs = Book.open("a test", home=folder / "home").runs()

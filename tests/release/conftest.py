@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.release.forge import Story, long_story, make_claim, make_records, make_story, release_of
 from understudy.data.records import Images
 from understudy.release.bundle import ReleaseInfo
 from understudy.release.claim import Claim
 from understudy.release.signing import make_keys
-
-from .forge import Story, long_story, make_claim, make_records, make_story, release_of
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ import numpy as np
 
 from understudy.data.records import Images
 from understudy.data.schema import Attribute, Schema
-from understudy.privacy.ledger import Entry
-from understudy.privacy.mechanisms import EnsembleVotes, Mechanism, NoisySum
-from understudy.privacy.plan import Budget, Plan
+from understudy.privacy.ledger.ledger import Entry
+from understudy.privacy.plan.mechanisms import EnsembleVotes, Mechanism, NoisySum
+from understudy.privacy.plan.plan import Budget, Plan
 from understudy.release.build import build_claim, price_events, summarise
 from understudy.release.bundle import ReleaseInfo, write_release
 from understudy.release.claim import Claim, LedgerMark, Tuning

@@ -3,16 +3,15 @@ from dataclasses import replace
 
 import pytest
 
+from tests.release.forge import DELTA, FACTS, Story, long_story, make_claim, make_story, planned
 from understudy.data.records import Images
 from understudy.errors import PrivacyError, UserError
-from understudy.privacy.accountants import local_price, price
-from understudy.privacy.events import Gaussian, LocalGaussian, NonPrivate
-from understudy.privacy.mechanisms import DPSGD, NoisySum, Reveal
+from understudy.privacy.accounting.accountants import local_price, price
+from understudy.privacy.plan.events import Gaussian, LocalGaussian, NonPrivate
+from understudy.privacy.plan.mechanisms import DPSGD, NoisySum, Reveal
 from understudy.release.build import build_claim, current_versions, price_events, reckon, summarise
 from understudy.release.claim import Claim, Tuning
 from understudy.release.facts import RunFacts
-
-from .forge import DELTA, FACTS, Story, long_story, make_claim, make_story, planned
 
 
 def test_claim_is_computed_from_the_ledger(story: Story, records: Images, claim: Claim) -> None:

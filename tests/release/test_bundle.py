@@ -8,19 +8,27 @@ from typing import BinaryIO
 import pytest
 import yaml
 
+from tests.release.forge import (
+    DELTA,
+    FACTS,
+    Story,
+    long_story,
+    make_records,
+    make_story,
+    planned,
+    release_of,
+)
 from understudy.data.records import Images
 from understudy.errors import PrivacyError, UserError
-from understudy.privacy.ledger import Ledger
-from understudy.privacy.mechanisms import LocalRelease, NoisySum
-from understudy.privacy.plan import Budget
+from understudy.privacy.ledger.ledger import Ledger
+from understudy.privacy.plan.mechanisms import LocalRelease, NoisySum
+from understudy.privacy.plan.plan import Budget
 from understudy.release import bundle, files, tables
 from understudy.release.build import build_claim, current_versions, summarise
 from understudy.release.bundle import ReleaseInfo, write_release
 from understudy.release.claim import Claim, Tuning
 from understudy.release.facts import MethodFacts
 from understudy.release.verify import verify
-
-from .forge import DELTA, FACTS, Story, long_story, make_records, make_story, planned, release_of
 
 
 def test_release_has_its_files_and_no_other(plain: ReleaseInfo) -> None:

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
+from tests.release.forge import make_claim, planned
 from understudy.data.records import Images
 from understudy.data.schema import Attribute, Schema
 from understudy.errors import UserError
-from understudy.privacy.mechanisms import Reveal
+from understudy.privacy.plan.mechanisms import Reveal
 from understudy.release.claim import Claim, RecordsSummary
-
-from .forge import make_claim, planned
 
 Change = Callable[[dict[str, Any]], Any]
 

@@ -3,13 +3,12 @@ from typing import Any
 
 import pytest
 
-from understudy.privacy.mechanisms import LocalRelease, NoisySum
+from tests.release.forge import FACTS, Story, make_claim, make_records, planned
+from understudy.privacy.plan.mechanisms import LocalRelease, NoisySum
 from understudy.release.build import reckon
 from understudy.release.claim import Claim, LedgerMark
 from understudy.release.claim_check import claim_problems, version_notes
 from understudy.release.facts import MethodFacts, Randomness
-
-from .forge import FACTS, Story, make_claim, make_records, planned
 
 
 def problems_of(claim: Claim, story: Story) -> list[str]:

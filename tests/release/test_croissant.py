@@ -5,11 +5,10 @@ import mlcroissant
 import numpy as np
 import pytest
 
+from tests.release.forge import make_claim, make_records, make_story
 from understudy.release.bundle import ReleaseInfo, write_release
 from understudy.release.claim import Claim
 from understudy.release.croissant import croissant_problems
-
-from .forge import make_claim, make_records, make_story
 
 
 @pytest.mark.parametrize("channels", [1, 3])

@@ -6,15 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.release.forge import FACTS, Story, make_claim, make_records, make_story, planned
 from understudy.data.records import Images
 from understudy.errors import PrivacyError
-from understudy.privacy.mechanisms import NoisySum, Reveal
+from understudy.privacy.plan.mechanisms import NoisySum, Reveal
 from understudy.release.bundle import write_release
 from understudy.release.claim import ON_TEST_DATA, Claim, Tuning
 from understudy.release.facts import Randomness, RunFacts
 from understudy.release.gate import copy_refusals, require, run_refusals
-
-from .forge import FACTS, Story, make_claim, make_records, make_story, planned
 
 INSECURE = replace(FACTS, randomness=Randomness("a seed", insecure_seed=True))
 AUDITED = replace(FACTS, audited=True)

@@ -13,12 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from tests.release.forge import edit_json
 from understudy.data.schema import Attribute, Schema
 from understudy.release.bundle import ReleaseInfo
 from understudy.release.claim import Claim
 from understudy.release.leaks import folder_refusals, machine_paths, owner_only_keys
-
-from .forge import edit_json
 
 
 def refusals(info: ReleaseInfo) -> str:

@@ -1,9 +1,8 @@
 import pytest
 
-from understudy.privacy.mechanisms import DPSGD, NoisySum
+from tests.release.forge import Story, long_story, make_story, planned
+from understudy.privacy.plan.mechanisms import DPSGD, NoisySum
 from understudy.release.ledger_check import ledger_problems
-
-from .forge import Story, long_story, make_story, planned
 
 
 def steps() -> Story:

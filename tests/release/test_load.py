@@ -4,11 +4,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.release.forge import (
+    long_story,
+    make_claim,
+    make_records,
+    make_story,
+    release_of,
+    restate,
+)
 from understudy.errors import UserError
 from understudy.release.bundle import ReleaseInfo
 from understudy.release.load import load_release
-
-from .forge import long_story, make_claim, make_records, make_story, release_of, restate
 
 
 def test_release_comes_back_as_it_went(plain: ReleaseInfo) -> None:

@@ -7,10 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.release.forge import make_records
 from understudy.data.records import Images, Records
 from understudy.release.near_copies import CopyScan, scan_copies
-
-from .forge import make_records
 
 PRIVATE, HELD_OUT, FRESH = (make_records(n, seed=s) for n, s in ((80, 1), (60, 2), (50, 3)))
 

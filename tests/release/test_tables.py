@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.release.forge import make_records, make_story, release_of
 from understudy.data.records import Images, Records
 from understudy.data.schema import Attribute, Schema
 from understudy.errors import UserError
@@ -19,8 +20,6 @@ from understudy.release.tables import (
     table_problems,
     write_shards,
 )
-
-from .forge import make_records, make_story, release_of
 
 
 def same(one: Records, other: Records) -> bool:

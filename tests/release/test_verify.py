@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.release.forge import FACTS, Story, edit_json, long_story, rehash, restate, retell
 from understudy.errors import UserError
 from understudy.release.bundle import ReleaseInfo
 from understudy.release.claim import Tuning
 from understudy.release.signing import make_keys, sign
 from understudy.release.verify import verify
-
-from .forge import FACTS, Story, edit_json, long_story, rehash, restate, retell
 
 FLIPS_PER_FILE = 40
 
@@ -287,7 +286,7 @@ def test_blocks_are_checked_apart_from_the_code_that_wrote_them(
     reserve["uses"] = 50  # type: ignore[index]
     retell(plain.folder, story.lines())
     assert "beyond its plan" in " ".join(verify(plain.folder).problems)
-    monkeypatch.setattr("understudy.privacy.ledger.check_story", lambda _: None)
+    monkeypatch.setattr("understudy.privacy.ledger.ledger.check_story", lambda _: None)
     assert "beyond the 10 planned" in " ".join(verify(plain.folder).problems)
 
 

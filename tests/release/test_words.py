@@ -3,13 +3,12 @@ from dataclasses import replace
 
 import pytest
 
+from tests.release.forge import make_claim, planned
 from understudy.data.records import Images
-from understudy.privacy.mechanisms import NoisySum, Reveal
+from understudy.privacy.plan.mechanisms import NoisySum, Reveal
 from understudy.release.claim import Claim, Tuning
 from understudy.release.facts import MethodFacts, PublicInput, Randomness
 from understudy.release.words import claim_in_words, delta_in_words, epsilon_in_words
-
-from .forge import make_claim, planned
 
 
 def test_first_sentence_says_kind_epsilon_delta_and_unit(claim: Claim) -> None:

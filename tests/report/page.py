@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from html.parser import HTMLParser
 
+from tests.report.examples import empirical_claim, empirical_ledger, example_data, example_owner
 from understudy.report.model import OwnerData, ReportData
 from understudy.report.render import render_owner, render_public
-
-from .examples import empirical_claim, empirical_ledger, example_data, example_owner
 
 VOID_TAGS = {"meta", "link", "br", "img", "input", "hr"}
 

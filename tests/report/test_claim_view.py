@@ -4,10 +4,9 @@ import math
 
 import pytest
 
+from tests.report.examples import central_claim, empirical_claim, gan_ledger
 from understudy.errors import UserError
 from understudy.report.claim_view import claim_view, flat_settings
-
-from .examples import central_claim, empirical_claim, gan_ledger
 
 
 def test_a_central_claim_is_formal_and_rounded_up() -> None:

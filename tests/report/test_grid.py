@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.report.examples import digit_samples, noise_samples
 from understudy.data.records import Images, Records
 from understudy.data.schema import Attribute, Schema
 from understudy.errors import UserError
 from understudy.report.grid import MOST_PNG_BYTES, sheet
-
-from .examples import digit_samples, noise_samples
 
 
 def _pixels(png: bytes) -> np.ndarray:

@@ -6,10 +6,9 @@ from typing import get_type_hints
 import numpy as np
 import pytest
 
+from tests.report.examples import central_claim, digit_samples, example_data, gan_ledger
 from understudy.errors import UserError
 from understudy.report.model import Curve, OwnerData, ReportData
-
-from .examples import central_claim, digit_samples, example_data, gan_ledger
 
 
 def test_a_claim_of_another_format_is_refused() -> None:

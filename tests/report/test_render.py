@@ -2,17 +2,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from understudy.report.model import OwnerData, ReportData
-from understudy.report.render import render_owner, render_public
-
-from .examples import (
+from tests.report.examples import (
     central_claim,
     example_data,
     example_metrics,
     example_owner,
     gan_ledger,
 )
-from .page import Page, both, empirical_data
+from tests.report.page import Page, both, empirical_data
+from understudy.report.model import OwnerData, ReportData
+from understudy.report.render import render_owner, render_public
 
 
 def test_the_claim_stands_in_words_with_its_figures() -> None:

@@ -6,17 +6,16 @@ from itertools import pairwise
 
 import pytest
 
-from understudy.report.model import Curve, ReportData
-from understudy.report.render import render_owner, render_public
-
-from .examples import (
+from tests.report.examples import (
     central_claim,
     example_data,
     example_owner,
     gan_ledger,
     noise_samples,
 )
-from .page import Page, both
+from tests.report.page import Page, both
+from understudy.report.model import Curve, ReportData
+from understudy.report.render import render_owner, render_public
 
 TWO_MEGABYTES = 2_000_000
 

@@ -9,12 +9,7 @@ from typing import Any
 import pytest
 from jinja2 import UndefinedError
 
-from understudy.data.schema import Attribute, Schema
-from understudy.report import render
-from understudy.report.model import Curve, OwnerData, ReportData
-from understudy.report.render import render_public, write_reports
-
-from .examples import (
+from tests.report.examples import (
     central_claim,
     digit_samples,
     example_data,
@@ -22,7 +17,11 @@ from .examples import (
     example_owner,
     gan_ledger,
 )
-from .page import Page, both, empirical_data
+from tests.report.page import Page, both, empirical_data
+from understudy.data.schema import Attribute, Schema
+from understudy.report import render
+from understudy.report.model import Curve, OwnerData, ReportData
+from understudy.report.render import render_public, write_reports
 
 
 @pytest.mark.parametrize("data", [example_data(), empirical_data()], ids=["central", "empirical"])

@@ -3,9 +3,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tests.report.examples import example_metrics
 from understudy.report.results import results
-
-from .examples import example_metrics
 
 
 def _with_rows(*rows: dict[str, Any]) -> dict[str, Any]:

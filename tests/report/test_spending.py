@@ -3,9 +3,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tests.report.examples import (
+    central_claim,
+    chained,
+    empirical_claim,
+    empirical_ledger,
+    gan_ledger,
+)
 from understudy.report.spending import plural, spending
-
-from .examples import central_claim, chained, empirical_claim, empirical_ledger, gan_ledger
 
 
 def _claim(spent: int) -> dict[str, Any]:

@@ -3,10 +3,15 @@ from __future__ import annotations
 from typing import Any
 from xml.etree import ElementTree
 
+from tests.report.examples import (
+    central_claim,
+    chained,
+    empirical_claim,
+    empirical_ledger,
+    gan_ledger,
+)
 from understudy.report.spending import spending
 from understudy.report.timeline import timeline
-
-from .examples import central_claim, chained, empirical_claim, empirical_ledger, gan_ledger
 
 
 def _blocks(chart: str, status: str) -> list[ElementTree.Element]:

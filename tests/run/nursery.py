@@ -20,8 +20,12 @@ from typing import IO
 
 IMPORTED_ONCE = (
     *("torch._dynamo", "torch.onnx", "dp_accounting", "opacus", "pandas", "pyarrow.parquet"),
-    *("understudy.run.synthesize", "understudy.privacy.backends.opacus"),
-    *("understudy.methods.dp_merf", "understudy.methods.dp_gan", "understudy.privacy.calibration"),
+    *("understudy.run.synthesize", "understudy.privacy.dpsgd.backends.opacus"),
+    *(
+        "understudy.methods.dp_merf",
+        "understudy.methods.dp_gan",
+        "understudy.privacy.plan.calibration",
+    ),
 )
 """What a run would import on its way."""
 

@@ -14,16 +14,16 @@ import torch
 from safetensors.torch import load, save
 
 from tests.privacy.rig import CLASSES, classify, mlp, plan, records
-from tests.privacy.team_target import FAST, PLANNED, UNITS, Written
+from tests.privacy.team.team_target import FAST, PLANNED, UNITS, Written
 from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.methods.contract import Context, Facts, MethodInfo, PublicInputs
-from understudy.privacy.mechanisms import NoisyHistogram
-from understudy.privacy.noise import NoiseSource
-from understudy.privacy.plan import Plan, Spend
-from understudy.privacy.private_records import PrivateRecords
-from understudy.privacy.state import State
-from understudy.privacy.team import Team
+from understudy.privacy.door.private_records import PrivateRecords
+from understudy.privacy.ledger.state import State
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.plan.mechanisms import NoisyHistogram
+from understudy.privacy.plan.plan import Plan, Spend
+from understudy.privacy.team.team import Team
 from understudy.progress import Silent
 from understudy.run.fitting import Fitting, follow_plan
 from understudy.run.folder import RunFolder, create_run_folder

@@ -8,12 +8,12 @@ from unittest import mock
 
 import pytest
 
-import understudy.privacy.gradients
-import understudy.privacy.private_records
+import understudy.privacy.door.private_records
+import understudy.privacy.dpsgd.engine
 from tests import drawing
 from tests.workplace import SMALL_GAN, SMALL_MERF, Workplace
 from understudy.errors import UserError
-from understudy.privacy.account_book import Book
+from understudy.privacy.ledger.account_book import Book
 
 RUNS = {
     "one-shot": (*SMALL_MERF, "--epsilon", "1", "-o", "out"),
@@ -28,7 +28,7 @@ class Spy:
         self.place = place
         self.entered: list[list[str]] = []
         self.reserved: list[bool] = []
-        for module in (understudy.privacy.private_records, understudy.privacy.gradients):
+        for module in (understudy.privacy.door.private_records, understudy.privacy.dpsgd.engine):
             monkeypatch.setattr(module, "make_batch", self._watching(module.make_batch))
 
     def _watching(self, real: Any) -> Any:
@@ -100,7 +100,7 @@ def test_a_run_that_fails_stays_in_the_book(
     drawing.class_folder(workplace / "photos")
 
     broken = mock.Mock(side_effect=UserError("a callback failed."))
-    monkeypatch.setattr(understudy.privacy.private_records, "make_batch", broken)
+    monkeypatch.setattr(understudy.privacy.door.private_records, "make_batch", broken)
     workplace.run("synthesize", "photos", *RUNS["one-shot"]).refused("callback failed")
     total = workplace.run("spent", "photos", "--json").json()
     assert total["released"] == 0

@@ -7,10 +7,10 @@ import pytest
 from PIL import Image
 
 from tests.data.samples import refused
+from understudy.encoders.autoencoder_training import Checkpoint
 from understudy.encoders.file import read_encoder
-from understudy.encoders.training import Checkpoint
-from understudy.privacy.account_book import Book
-from understudy.privacy.ledger import read_ledger
+from understudy.privacy.ledger.account_book import Book
+from understudy.privacy.ledger.ledger import read_ledger
 from understudy.run.config import RunConfig
 from understudy.run.encoder import EncoderRequest, init_encoder
 

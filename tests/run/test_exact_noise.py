@@ -8,7 +8,7 @@ import pytest
 
 from tests import drawing
 from tests.workplace import SMALL_GAN, SMALL_MERF, Workplace
-from understudy.privacy.ledger import ledger_plan, read_ledger
+from understudy.privacy.ledger.ledger import ledger_plan, read_ledger
 from understudy.release.verify import verify
 
 

@@ -42,7 +42,7 @@ def test_errors_are_errors_and_not_exits(tmp_path: Path) -> None:
 
 def test_two_processes_cannot_work_in_one_run(tmp_path: Path) -> None:
     """The lock is the run folder's, so a second start waits for nobody and spoils nothing."""
-    from understudy.privacy.journal import Journal
+    from understudy.privacy.ledger.journal import Journal
 
     photos = drawing.class_folder(tmp_path / "photos")
     out, run = tmp_path / "out", tmp_path / "run"

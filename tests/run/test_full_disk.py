@@ -12,7 +12,7 @@ import pytest
 
 from tests import drawing
 from tests.workplace import SMALL_GAN, SMALL_MERF, Workplace
-from understudy.privacy.ledger import ledger_plan, read_ledger, spent_uses
+from understudy.privacy.ledger.ledger import ledger_plan, read_ledger, spent_uses
 from understudy.release.verify import verify
 
 RUNS = {

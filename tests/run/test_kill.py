@@ -16,8 +16,8 @@ import pytest
 from tests import drawing
 from tests.run.nursery import Child, Nurse, nursery
 from tests.workplace import SMALL_GAN, SMALL_MERF, Workplace
-from understudy.privacy.accountants import price
-from understudy.privacy.ledger import (
+from understudy.privacy.accounting.accountants import price
+from understudy.privacy.ledger.ledger import (
     Entry,
     drop_torn_line,
     ledger_plan,

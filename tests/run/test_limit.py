@@ -11,7 +11,7 @@ from understudy.data.load import load
 from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.evaluate.protocol import load_protocol
-from understudy.privacy.noise import NoiseSource
+from understudy.privacy.noise.source import NoiseSource
 from understudy.progress import Silent
 from understudy.run.config import RunConfig
 from understudy.run.limit import limited_protocol, limited_test, limited_train

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import pytest
 
 from tests.privacy.rig import plan
-from understudy.privacy.accountants import price
-from understudy.privacy.mechanisms import DPSGD, NoisySum
+from understudy.privacy.accounting.accountants import price
+from understudy.privacy.plan.mechanisms import DPSGD, NoisySum
 from understudy.progress import ProgressLines
 from understudy.run import live
 from understudy.run.live import LiveSpending, cost_so_far
@@ -132,5 +132,5 @@ def test_nothing_done_costs_nothing_and_a_bare_machine_cannot_tell(
     def missing(*_: object) -> None:
         raise ImportError
 
-    monkeypatch.setattr("understudy.privacy.accountants.price", missing)
+    monkeypatch.setattr("understudy.privacy.accounting.accountants.price", missing)
     assert cost_so_far(alone, STEPS, 5) is None

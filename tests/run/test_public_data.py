@@ -14,8 +14,8 @@ from understudy.data.load import Dataset
 from understudy.data.records import Records
 from understudy.data.schema import Schema
 from understudy.errors import UserError
-from understudy.privacy.account_book import Book
-from understudy.privacy.noise import NoiseSource
+from understudy.privacy.ledger.account_book import Book
+from understudy.privacy.noise.source import NoiseSource
 from understudy.progress import Silent
 from understudy.run import public
 from understudy.run.config import RunConfig

@@ -14,8 +14,8 @@ import torch
 from tests import drawing
 from tests.bench.rig import GAN, cell
 from tests.privacy.rig import kinds
-from tests.privacy.team_target import PLANNED
-from tests.privacy.teams import run_processes
+from tests.privacy.team.team_target import PLANNED
+from tests.privacy.team.teams import run_processes
 from tests.run.team_method import (
     COUNTED,
     NO_FAULTS,
@@ -27,16 +27,16 @@ from tests.run.team_method import (
     weights,
 )
 from tests.workplace import SMALL_GAN, Workplace
-from understudy.bench import away
-from understudy.bench.collecting import collect
-from understudy.bench.packing import pack
-from understudy.bench.workspace import Workspace
+from understudy.bench.away import fit_jobs as away
+from understudy.bench.away.collect import collect
+from understudy.bench.away.pack import pack
+from understudy.bench.work.workspace import Workspace
 from understudy.errors import UserError
-from understudy.privacy.ledger import read_ledger, spent_uses
-from understudy.privacy.noise import NoiseSource
-from understudy.privacy.private_records import PrivateRecords
-from understudy.privacy.team import Team
-from understudy.privacy.team_records import FollowingRecords
+from understudy.privacy.door.private_records import PrivateRecords
+from understudy.privacy.ledger.ledger import read_ledger, spent_uses
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.team.records import FollowingRecords
+from understudy.privacy.team.team import Team
 from understudy.progress import Silent
 from understudy.run import fit
 from understudy.run.config import RunConfig

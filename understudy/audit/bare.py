@@ -81,7 +81,7 @@ def main() -> None:
     from understudy.audit.rehearsal import rehearse
     from understudy.methods.config import build_config
     from understudy.methods.contract import Synthesizer
-    from understudy.privacy.plan import Plan
+    from understudy.privacy.plan.plan import Plan
 
     method = getattr(importlib.import_module(module), name)()
     config = build_config(method.Config, job["config"])

@@ -28,10 +28,10 @@ from understudy.methods.config import (
     resolve_config,
 )
 from understudy.methods.contract import Method, Synthesizer
-from understudy.privacy.accountants import price
-from understudy.privacy.arithmetic import choose_noise, spend_with
-from understudy.privacy.plan import Budget, Plan
-from understudy.privacy.tape import Tape
+from understudy.privacy.accounting.accountants import price
+from understudy.privacy.door.replay_tape import Tape
+from understudy.privacy.plan.exact_or_float import choose_noise, spend_with
+from understudy.privacy.plan.plan import Budget, Plan
 from understudy.progress import Progress, Silent
 
 _FEW, _MANY = 60, 600

@@ -18,12 +18,15 @@ from torch import nn
 
 from understudy.audit.neighbours import CLASSES, WIDTH
 from understudy.data.records import Records
-from understudy.privacy.batch import Batch, Draws
-from understudy.privacy.clipping import Blocks
-from understudy.privacy.door import Door
-from understudy.privacy.journal import Journal
-from understudy.privacy.local import LocalNoise
-from understudy.privacy.mechanisms import (
+from understudy.privacy.door.batch import Batch, Draws
+from understudy.privacy.door.door import Door
+from understudy.privacy.door.private_records import PrivateRecords
+from understudy.privacy.dpsgd.speed import Speed
+from understudy.privacy.ledger.journal import Journal
+from understudy.privacy.ledger.state import State
+from understudy.privacy.local.gaussian import LocalNoise
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.plan.mechanisms import (
     DPSGD,
     EXACT,
     EnsembleGradients,
@@ -33,11 +36,8 @@ from understudy.privacy.mechanisms import (
     NoisyHistogram,
     NoisySum,
 )
-from understudy.privacy.noise import NoiseSource
-from understudy.privacy.plan import Budget, Plan
-from understudy.privacy.private_records import PrivateRecords
-from understudy.privacy.speed import Speed
-from understudy.privacy.state import State
+from understudy.privacy.plan.plan import Budget, Plan
+from understudy.privacy.sums.clipping import Blocks
 
 CLIP = 0.5
 _STEPS = 10_000

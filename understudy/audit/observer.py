@@ -9,9 +9,9 @@ import torch
 
 from understudy.audit.canaries import Scores
 from understudy.errors import UserError
-from understudy.privacy.clipping import Blocks
-from understudy.privacy.tape import Tape
-from understudy.privacy.units import Rows
+from understudy.privacy.door.replay_tape import Tape
+from understudy.privacy.sums.clipping import Blocks
+from understudy.privacy.sums.units import Rows
 
 LOUDNESS = 1000.0
 """How much longer than the clip a canary is, so that a clip that does not hold is heard."""

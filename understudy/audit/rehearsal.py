@@ -21,12 +21,12 @@ import torch
 from understudy.data.records import Records
 from understudy.data.schema import Attribute, Schema
 from understudy.methods.contract import Facts, Method, PublicInputs, Synthesizer, Transformer
-from understudy.privacy.door import Door
-from understudy.privacy.journal import Journal
-from understudy.privacy.noise import NoiseSource
-from understudy.privacy.plan import Plan
-from understudy.privacy.state import State
-from understudy.privacy.tape import Tape
+from understudy.privacy.door.door import Door
+from understudy.privacy.door.replay_tape import Tape
+from understudy.privacy.ledger.journal import Journal
+from understudy.privacy.ledger.state import State
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.plan.plan import Plan
 from understudy.progress import Progress, Silent
 
 DECLARED = 64

@@ -32,10 +32,10 @@ from understudy.audit.white_box import AuditDoor
 from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.methods.contract import Context, Method, PublicInputs, Synthesizer
-from understudy.privacy.door import Door
-from understudy.privacy.journal import Journal
-from understudy.privacy.noise import NoiseSource
-from understudy.privacy.plan import Plan
+from understudy.privacy.door.door import Door
+from understudy.privacy.ledger.journal import Journal
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.plan.plan import Plan
 from understudy.progress import Progress
 
 _SEEDS = 2**62

@@ -11,7 +11,7 @@ import torch
 from understudy.audit.doors import DoorCase, StepCase, Still
 from understudy.audit.neighbours import Neighbours
 from understudy.data.records import Records, concatenate
-from understudy.privacy.units import UnitIndex
+from understudy.privacy.sums.units import UnitIndex
 
 ROUNDING = 2e-6
 """What float32 may add to a declared sensitivity: the clip's 1e-6, and that of the output."""

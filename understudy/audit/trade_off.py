@@ -15,9 +15,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from understudy.privacy.accountants import price
-from understudy.privacy.events import DiscreteGaussian, Gaussian, PoissonGaussian
-from understudy.privacy.plan import Plan
+from understudy.privacy.accounting.accountants import price
+from understudy.privacy.plan.events import DiscreteGaussian, Gaussian, PoissonGaussian
+from understudy.privacy.plan.plan import Plan
 
 Reals = npt.NDArray[np.float64]
 Inverse = Callable[[Reals], Reals]

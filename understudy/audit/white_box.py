@@ -20,23 +20,23 @@ from understudy.audit.canaries import Planting
 from understudy.audit.observer import Observer, Release
 from understudy.data.records import Records
 from understudy.errors import PrivacyError, UserError
-from understudy.privacy.backends.base import Loss
-from understudy.privacy.batch import Batch, Draws, random_batch
-from understudy.privacy.clipping import Blocks, ClippedSum
-from understudy.privacy.door import Door
-from understudy.privacy.ensemble import Ensemble, Train
-from understudy.privacy.gradients import GradientEngine, GradientSum, padded
-from understudy.privacy.grid import Grid
-from understudy.privacy.journal import Journal
-from understudy.privacy.mechanisms import DPSGD
-from understudy.privacy.noise import NoiseSource
-from understudy.privacy.pieces import Pieces
-from understudy.privacy.plan import Plan
-from understudy.privacy.private_records import PrivateRecords, Vectors
-from understudy.privacy.seclusion import secluded
-from understudy.privacy.sgd import DPSGDSession
-from understudy.privacy.speed import Speed
-from understudy.privacy.units import Rows, UnitIndex
+from understudy.privacy.door.batch import Batch, Draws, random_batch
+from understudy.privacy.door.door import Door
+from understudy.privacy.door.ensemble import Ensemble, Train
+from understudy.privacy.door.private_records import PrivateRecords, Vectors
+from understudy.privacy.door.rng_isolation import secluded
+from understudy.privacy.dpsgd.backends.base import Loss
+from understudy.privacy.dpsgd.engine import GradientEngine, GradientSum, padded
+from understudy.privacy.dpsgd.session import DPSGDSession
+from understudy.privacy.dpsgd.speed import Speed
+from understudy.privacy.ledger.journal import Journal
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.plan.mechanisms import DPSGD
+from understudy.privacy.plan.plan import Plan
+from understudy.privacy.sums.clipping import Blocks, ClippedSum
+from understudy.privacy.sums.gradient_pieces import Pieces
+from understudy.privacy.sums.grid import Grid
+from understudy.privacy.sums.units import Rows, UnitIndex
 from understudy.progress import Progress
 
 _CANARIES_AT_ONCE = 256

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from understudy.errors import UserError
 from understudy.methods.registry import method_names
-from understudy.privacy.state import write_durably
+from understudy.privacy.ledger.state import write_durably
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _TEMPLATE_NAME, _TEMPLATE_CLASS, _TEMPLATE_TITLE = "class-means", "ClassMeans", "Class Means"

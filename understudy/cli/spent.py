@@ -18,7 +18,7 @@ def command(
     home: Home = None,
 ) -> None:
     """Print two totals for DATA: of its releases, and of all runs."""
-    from understudy.privacy.plan import json_number
+    from understudy.privacy.plan.plan import json_number
     from understudy.run.spent import spent, torn_books
 
     totals = spent(data, delta=delta, home=home)

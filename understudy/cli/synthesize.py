@@ -15,7 +15,7 @@ from understudy.cli.guard import guarded, print_json
 from understudy.cli.options import AsJson, Device, Home, Settings
 
 if TYPE_CHECKING:
-    from understudy.privacy.team import Team
+    from understudy.privacy.team.team import Team
     from understudy.run.config import RunConfig
     from understudy.run.synthesize import Preview, RunResult
 
@@ -146,7 +146,7 @@ def _team(device: str) -> Team | None:
     """The processes that `torchrun` started beside this one, if it did."""
     if "WORLD_SIZE" not in os.environ:
         return None
-    from understudy.privacy.team import Team
+    from understudy.privacy.team.team import Team
     from understudy.run.context import choose_device
 
     return Team.join(choose_device(device))

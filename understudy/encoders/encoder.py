@@ -17,10 +17,10 @@ from understudy.encoders.provenance import Provenance
 from understudy.encoders.specs import Spec
 from understudy.errors import UserError
 from understudy.nets.vae import split_code
-from understudy.privacy.clipping import clip_rows
+from understudy.privacy.sums.clipping import clip_rows
 
 if TYPE_CHECKING:
-    from understudy.privacy.private_records import PrivateRecords
+    from understudy.privacy.door.private_records import PrivateRecords
 
 FILE = "encoder.safetensors"
 _VALUES_AT_ONCE = 2**22

@@ -24,7 +24,7 @@ from understudy.encoders.provenance import Provenance
 from understudy.encoders.specs import spec_from_json, spec_to_json
 from understudy.errors import UserError, reading
 from understudy.nets.packing import pack_module, unpack_module
-from understudy.privacy.state import replace_durably
+from understudy.privacy.ledger.state import replace_durably
 
 FORMAT = "understudy-encoder/1"
 _KEY = "understudy"

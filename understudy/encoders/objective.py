@@ -28,7 +28,7 @@ from torch.nn import functional as F
 from understudy.encoders.encoder import unit_interval
 from understudy.encoders.specs import Spec
 from understudy.nets.vae import split_code
-from understudy.privacy.batch import Batch, Draws
+from understudy.privacy.door.batch import Batch, Draws
 
 CODE, PRIOR, MIXING, DIRECTION = "code", "prior", "uniform mixing", "direction"
 PROJECTIONS = ("random", "ones")

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from understudy.errors import UserError
-from understudy.privacy.plan import json_number, number_from_json
+from understudy.privacy.plan.plan import json_number, number_from_json
 
 PUBLIC, CENTRAL, REVEALED = "public", "central", "revealed"
 CLAIMS = (PUBLIC, CENTRAL, REVEALED)

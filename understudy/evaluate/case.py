@@ -12,17 +12,21 @@ import torch
 
 from understudy.data.records import Records
 from understudy.errors import UserError
-from understudy.evaluate.extractors.extractor import Extractor, load_extractor
-from understudy.evaluate.figures import (
+from understudy.evaluate.classifier_figures import (
     ClassifierFigure,
     ClassifierFigures,
     FigureKey,
     records_digest,
 )
+from understudy.evaluate.classifier_training import (
+    FittedClassifier,
+    fit_classifier,
+    fit_under_rules,
+)
+from understudy.evaluate.extractors.extractor import Extractor, load_extractor
 from understudy.evaluate.protocol import Protocol
 from understudy.evaluate.references import References, rule_for_real
 from understudy.evaluate.selection import HELD_OUT, RULES
-from understudy.evaluate.training import FittedClassifier, fit_classifier, fit_under_rules
 from understudy.progress import Progress
 
 Part = Literal["synthetic", "train", "test"]

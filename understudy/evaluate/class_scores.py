@@ -25,8 +25,8 @@ from understudy.errors import UserError
 from understudy.evaluate.case import Case, Part
 from understudy.evaluate.intervals import Interval, student_half_width
 from understudy.evaluate.metric import Bounds, Direction, Measurement, Metric, Need
+from understudy.evaluate.metric_registry import CLASSIFYING_EXTRACTORS
 from understudy.evaluate.protocol import Protocol
-from understudy.evaluate.registry import CLASSIFYING_EXTRACTORS
 
 Probabilities = npt.NDArray[np.float64]
 

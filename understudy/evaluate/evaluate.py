@@ -9,11 +9,11 @@ import torch
 from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.evaluate.case import Case
-from understudy.evaluate.figures import ClassifierFigures
+from understudy.evaluate.classifier_figures import ClassifierFigures
 from understudy.evaluate.metric import Evaluation, Metric
+from understudy.evaluate.metric_registry import EXTRACTORS, check_name, metric_class
 from understudy.evaluate.protocol import Protocol
 from understudy.evaluate.references import References
-from understudy.evaluate.registry import EXTRACTORS, check_name, metric_class
 from understudy.nets.classifiers import CLASSIFIERS
 from understudy.progress import Progress, Silent
 

@@ -22,11 +22,11 @@ import torch
 
 from understudy.data.records import Records
 from understudy.errors import UserError, reading
-from understudy.evaluate.figures import ClassifierFigure
+from understudy.evaluate.classifier_figures import ClassifierFigure
+from understudy.evaluate.classifier_training import FittedClassifier, load_fitted
 from understudy.evaluate.protocol import Protocol
 from understudy.evaluate.selection import HELD_OUT, RULES
-from understudy.evaluate.training import FittedClassifier, load_fitted
-from understudy.privacy.state import sync_folder, write_durably
+from understudy.privacy.ledger.state import sync_folder, write_durably
 
 FORMAT = "understudy-reference/1"
 

@@ -10,10 +10,10 @@ import math
 from understudy.encoders.citation import Citation
 from understudy.federated.contribution import FILTER, GAUSSIAN, Contribution
 from understudy.federated.sent_folder import digest_of
-from understudy.privacy.account_book import Book
-from understudy.privacy.local_channel import LocalChannel
-from understudy.privacy.mechanisms import Reveal
-from understudy.privacy.plan import Budget, Plan
+from understudy.privacy.ledger.account_book import Book
+from understudy.privacy.local.channel import LocalChannel
+from understudy.privacy.plan.mechanisms import Reveal
+from understudy.privacy.plan.plan import Budget, Plan
 
 _NOT_PRIVATE = "sent through a filter, which promises nothing"
 

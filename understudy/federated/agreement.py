@@ -30,7 +30,7 @@ from understudy.federated.contribution import (
     Statement,
     read_statement,
 )
-from understudy.privacy.local_channel import LocalChannel
+from understudy.privacy.local.channel import LocalChannel
 from understudy.release.leaks import machine_paths, private_columns
 
 MOST_RECORDS = 1_000_000

@@ -37,8 +37,8 @@ from understudy.filters.choice import Choice
 from understudy.filters.distortion import Distortion
 from understudy.filters.game import GameConfig
 from understudy.methods.config import build_config
-from understudy.privacy.account_book import Book, book_name
-from understudy.privacy.local_channel import LocalChannel
+from understudy.privacy.ledger.account_book import Book, book_name
+from understudy.privacy.local.channel import LocalChannel
 
 
 def device_of(context: Context) -> Device:

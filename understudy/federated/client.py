@@ -15,7 +15,7 @@ from understudy.errors import UserError
 from understudy.federated.agreement import Agreement
 from understudy.federated.messages import agreement_asked, answer, declined
 from understudy.federated.user import User
-from understudy.privacy.state import replace_durably
+from understudy.privacy.ledger.state import replace_durably
 
 _STATE = "understudy"
 

@@ -14,7 +14,7 @@ from understudy.federated.collected_table import sent_attributes
 from understudy.federated.contribution import CONTENTS
 from understudy.federated.merging import NOT_SENT, Merged
 from understudy.federated.terms import CollectedClaim, Term
-from understudy.privacy.plan import number_from_json
+from understudy.privacy.plan.plan import number_from_json
 from understudy.release.build import VERSIONED, current_versions
 from understudy.release.claim import SCOPE
 from understudy.release.claim_check import close

@@ -16,7 +16,7 @@ from understudy.data.records import Array, Records
 from understudy.data.schema import Schema
 from understudy.encoders.citation import Citation
 from understudy.errors import UserError
-from understudy.privacy.local_channel import LocalChannel
+from understudy.privacy.local.channel import LocalChannel
 
 FORMAT = "understudy-contribution/1"
 LATENTS, IMAGES = "latents", "images"

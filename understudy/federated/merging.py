@@ -14,7 +14,7 @@ from understudy.federated.agreement import Agreement
 from understudy.federated.contribution import Contribution
 from understudy.federated.sent_folder import digest_of
 from understudy.federated.terms import Term, terms_of
-from understudy.privacy.noise import NoiseSource
+from understudy.privacy.noise.source import NoiseSource
 
 NOT_SENT = -1
 """The code of a label that a record's user did not send."""

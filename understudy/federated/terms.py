@@ -15,8 +15,8 @@ from understudy.federated.contribution import (
     promise_from_json,
     promise_to_json,
 )
-from understudy.privacy.local_channel import LocalChannel
-from understudy.privacy.plan import LOCAL_RELATION, json_number
+from understudy.privacy.local.channel import LocalChannel
+from understudy.privacy.plan.plan import LOCAL_RELATION, json_number
 from understudy.release.strict_json import canonical_bytes
 
 

@@ -21,9 +21,9 @@ from understudy.filters.choice import Choice
 from understudy.filters.distortion import Distortion
 from understudy.filters.filter import Filter, fit_filter
 from understudy.filters.game import GameConfig
-from understudy.privacy.account_book import Book
-from understudy.privacy.local_channel import LocalChannel
-from understudy.privacy.noise import NoiseSource
+from understudy.privacy.ledger.account_book import Book
+from understudy.privacy.local.channel import LocalChannel
+from understudy.privacy.noise.source import NoiseSource
 from understudy.progress import Progress
 
 _LARGEST_SHARE_AT_ONCE = 4096

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import torch
 
 from understudy.errors import UserError
-from understudy.privacy.local import classical_multiplier, gaussian_multiplier
+from understudy.privacy.local.gaussian import classical_multiplier, gaussian_multiplier
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from understudy.filters.choice import Choice, Codes, codes_of
 from understudy.filters.distortion import Distortion, Numbers
 from understudy.filters.game import GameConfig, train_filter
 from understudy.filters.model import LatentFilter, perturbation_of
-from understudy.privacy.noise import NoiseSource
+from understudy.privacy.noise.source import NoiseSource
 from understudy.progress import Progress
 
 _ROUNDING = 1e-4

@@ -27,7 +27,7 @@ from understudy.filters.distortion import Distortion
 from understudy.filters.filter import Filter
 from understudy.filters.model import FilterShape
 from understudy.nets.seeding import built
-from understudy.privacy.state import sync_folder, write_durably
+from understudy.privacy.ledger.state import sync_folder, write_durably
 
 FORMAT = "understudy-filter/1"
 SUFFIX = ".filter"

@@ -8,8 +8,8 @@ from pathlib import Path
 from understudy.data.records import Records
 from understudy.filters.filter import Filter
 from understudy.filters.filter_file import load_filter, save_filter
-from understudy.privacy.noise import NoiseSource
-from understudy.privacy.private_records import PrivateRecords
+from understudy.privacy.door.private_records import PrivateRecords
+from understudy.privacy.noise.source import NoiseSource
 
 REASON = "latents leave through a filter, which has no epsilon"
 _FILE = "one.filter"

@@ -14,7 +14,7 @@ from understudy.data.records import Records
 from understudy.data.schema import Attribute, Schema
 from understudy.errors import UserError
 from understudy.filters.choice import Choice, codes_of
-from understudy.privacy.noise import NoiseSource
+from understudy.privacy.noise.source import NoiseSource
 
 _ROWS_AT_ONCE = 10_000
 

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 from understudy.data.records import Records
 from understudy.data.schema import Schema
 from understudy.errors import UserError
-from understudy.privacy.plan import Plan, Spend
-from understudy.privacy.state import State
+from understudy.privacy.ledger.state import State
+from understudy.privacy.plan.plan import Plan, Spend
 from understudy.progress import Progress
 
 if TYPE_CHECKING:
     import torch
 
-    from understudy.privacy.private_records import PrivateRecords
+    from understudy.privacy.door.private_records import PrivateRecords
 
 ONE_SHOT = "one-shot features"
 """The family of methods that release sums over all units once, and train on those."""

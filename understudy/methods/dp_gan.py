@@ -19,13 +19,13 @@ from understudy.methods.contract import Context, Facts, Forecast, MethodInfo, Pu
 from understudy.methods.gan_training import AdversarialPair
 from understudy.methods.synthesizer import GeneratorSynthesizer
 from understudy.nets.sizes import image_shape
-from understudy.privacy.mechanisms import DPSGD, Mechanism
-from understudy.privacy.plan import Plan, Spend
-from understudy.privacy.speed import Speed
+from understudy.privacy.dpsgd.speed import Speed
+from understudy.privacy.plan.mechanisms import DPSGD, Mechanism
+from understudy.privacy.plan.plan import Plan, Spend
 
 if TYPE_CHECKING:
-    from understudy.privacy.private_records import PrivateRecords
-    from understudy.privacy.sgd import DPSGDSession
+    from understudy.privacy.door.private_records import PrivateRecords
+    from understudy.privacy.dpsgd.session import DPSGDSession
 
 TRAINING = "discriminator"
 _MULTIPLICATIONS_A_SECOND = 8e9

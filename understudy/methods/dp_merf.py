@@ -23,13 +23,13 @@ from understudy.nets.fourier import Component, FourierFeatures, draw_frequencies
 from understudy.nets.generators import GeneratorSpec
 from understudy.nets.seeding import built, stream
 from understudy.nets.sizes import Shape, image_shape
-from understudy.privacy.batch import Batch
-from understudy.privacy.clipping import Blocks
-from understudy.privacy.mechanisms import Mechanism, NoisySum
-from understudy.privacy.plan import Plan, Spend
+from understudy.privacy.door.batch import Batch
+from understudy.privacy.plan.mechanisms import Mechanism, NoisySum
+from understudy.privacy.plan.plan import Plan, Spend
+from understudy.privacy.sums.clipping import Blocks
 
 if TYPE_CHECKING:
-    from understudy.privacy.private_records import PrivateRecords
+    from understudy.privacy.door.private_records import PrivateRecords
 
 RELEASE = "embedding"
 CLIP = 1.0

@@ -21,11 +21,11 @@ from understudy.nets.packing import (
 )
 from understudy.nets.seeding import built, stream
 from understudy.nets.sizes import Shape
-from understudy.privacy.backends.base import Loss, trainable
-from understudy.privacy.backends.vmap import VmapBackend
-from understudy.privacy.batch import Batch, Draws
-from understudy.privacy.clipping import ClippedSum
-from understudy.privacy.state import State
+from understudy.privacy.door.batch import Batch, Draws
+from understudy.privacy.dpsgd.backends.base import Loss, trainable
+from understudy.privacy.dpsgd.backends.vmap import VmapBackend
+from understudy.privacy.ledger.state import State
+from understudy.privacy.sums.clipping import ClippedSum
 
 if TYPE_CHECKING:
     from understudy.methods.dp_gan import GanConfig

@@ -12,7 +12,7 @@ from safetensors.torch import save as tensors_to_bytes
 from torch import nn
 
 from understudy.errors import UserError
-from understudy.privacy.state import replace_durably
+from understudy.privacy.ledger.state import replace_durably
 
 _DESCRIPTION = "synthesizer.json"
 

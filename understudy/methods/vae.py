@@ -18,23 +18,29 @@ import torch
 
 from understudy.data.records import Records
 from understudy.data.schema import Schema
+from understudy.encoders.autoencoder_training import (
+    Checkpoint,
+    Pair,
+    Schedule,
+    settings_mark,
+    train_openly,
+)
 from understudy.encoders.encoder import Encoder
 from understudy.encoders.objective import PROJECTIONS, Objective
 from understudy.encoders.provenance import CENTRAL, REVEALED, Provenance
 from understudy.encoders.specs import Spec
-from understudy.encoders.training import Checkpoint, Pair, Schedule, settings_mark, train_openly
 from understudy.errors import UserError
 from understudy.methods.config import config_to_json, setting
 from understudy.methods.contract import Context, Facts, MethodInfo, PublicInputs
 from understudy.nets.densenet import NORMS, DenseNetSpec
 from understudy.nets.vae import ACTIVATIONS, DenseSpec
-from understudy.privacy.mechanisms import DPSGD, Mechanism, Reveal
-from understudy.privacy.plan import Plan, Spend
-from understudy.privacy.speed import Speed
+from understudy.privacy.dpsgd.speed import Speed
+from understudy.privacy.plan.mechanisms import DPSGD, Mechanism, Reveal
+from understudy.privacy.plan.plan import Plan, Spend
 from understudy.progress import Progress
 
 if TYPE_CHECKING:
-    from understudy.privacy.private_records import PrivateRecords
+    from understudy.privacy.door.private_records import PrivateRecords
 
 TRAINING, REVEALING = "encoder", "records for the encoder"
 _PAPER = (

@@ -11,10 +11,10 @@ from importlib.metadata import PackageNotFoundError, version
 
 from understudy.data.records import Records
 from understudy.errors import PrivacyError, UserError
-from understudy.privacy.accountants import local_price, price
-from understudy.privacy.events import Event, LocalEvent, NonPrivate
-from understudy.privacy.ledger import Entry, ledger_plan, spent_events, spent_uses
-from understudy.privacy.plan import LOCAL_RELATION, Plan
+from understudy.privacy.accounting.accountants import local_price, price
+from understudy.privacy.ledger.ledger import Entry, ledger_plan, spent_events, spent_uses
+from understudy.privacy.plan.events import Event, LocalEvent, NonPrivate
+from understudy.privacy.plan.plan import LOCAL_RELATION, Plan
 from understudy.release.claim import Claim, LedgerMark, RecordsSummary, Spending, Tuning
 from understudy.release.facts import RunFacts
 

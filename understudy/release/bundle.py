@@ -8,7 +8,7 @@ from pathlib import Path
 
 from understudy.data.records import Records
 from understudy.errors import PrivacyError, UserError
-from understudy.privacy.ledger import read_ledger
+from understudy.privacy.ledger.ledger import read_ledger
 from understudy.release import layout
 from understudy.release.build import summarise
 from understudy.release.card import check_title, data_card

@@ -14,7 +14,7 @@ from typing import Any
 
 from understudy.data.schema import Schema
 from understudy.errors import UserError
-from understudy.privacy.plan import json_number
+from understudy.privacy.plan.plan import json_number
 from understudy.release.facts import SPLITS, MethodFacts, PublicInput, Randomness
 from understudy.release.strict_json import Fields, parse_object, readable_bytes
 from understudy.release.words import claim_in_words, unit_in_words

@@ -7,9 +7,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import fields
 
-from understudy.privacy.arithmetic import noise_of
-from understudy.privacy.ledger import Entry
-from understudy.privacy.plan import RELATION
+from understudy.privacy.ledger.ledger import Entry
+from understudy.privacy.plan.exact_or_float import noise_of
+from understudy.privacy.plan.plan import RELATION
 from understudy.release.build import Price, Reckoning, claim_of
 from understudy.release.claim import Claim, LedgerMark, Spending
 from understudy.release.facts import MethodFacts, Randomness

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from understudy.privacy.mechanisms import NOISES
+from understudy.privacy.plan.mechanisms import NOISES
 from understudy.release.strict_json import Fields
 
 SPLITS = ("keyed-hash", "given", "stratified", "none")

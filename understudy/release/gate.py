@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from understudy.data.records import Records
 from understudy.errors import PrivacyError
-from understudy.privacy.ledger import Entry
+from understudy.privacy.ledger.ledger import Entry
 from understudy.release.build import run_facts
 from understudy.release.claim import ON_TEST_DATA, Claim
 from understudy.release.near_copies import scan_copies

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 from understudy.errors import UserError
-from understudy.privacy.ledger import Entry, ledger_plan
-from understudy.privacy.plan import Plan
+from understudy.privacy.ledger.ledger import Entry, ledger_plan
+from understudy.privacy.plan.plan import Plan
 
 _KINDS = ("plan", "reserve", "commit", "void", "close")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from understudy.errors import UserError
-from understudy.privacy.ledger import Entry, read_ledger
+from understudy.privacy.ledger.ledger import Entry, read_ledger
 from understudy.release import layout
 from understudy.release.authenticity import check_digest, vouch
 from understudy.release.build import Price, Reckoning, reckon

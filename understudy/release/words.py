@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from decimal import ROUND_CEILING, Decimal, localcontext
 from typing import TYPE_CHECKING
 
-from understudy.privacy.mechanisms import EXACT
+from understudy.privacy.plan.mechanisms import EXACT
 
 if TYPE_CHECKING:
     from understudy.release.claim import Claim

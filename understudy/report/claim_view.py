@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from understudy.errors import UserError
-from understudy.privacy.plan import number_from_json
+from understudy.privacy.plan.plan import number_from_json
 from understudy.report import words
 
 KIND_WORDS: Mapping[str, str] = {

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from understudy.privacy.plan import number_from_json
+from understudy.privacy.plan.plan import number_from_json
 
 Status = Literal["committed", "void", "open"]
 

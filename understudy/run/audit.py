@@ -15,11 +15,11 @@ from understudy.audit.estimate import AuditPlan, require_some_power
 from understudy.audit.run_audit import AuditResult, Subject, Surroundings, run_audit
 from understudy.data.catalog import catalog
 from understudy.errors import UserError
-from understudy.privacy.account_book import Book
-from understudy.privacy.journal import Journal
-from understudy.privacy.noise import NoiseSource
-from understudy.privacy.plan import Budget, Plan, json_number
-from understudy.privacy.state import sync_folder, write_durably
+from understudy.privacy.ledger.account_book import Book
+from understudy.privacy.ledger.journal import Journal
+from understudy.privacy.ledger.state import sync_folder, write_durably
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.plan.plan import Budget, Plan, json_number
 from understudy.progress import Progress, Silent
 from understudy.run.config import RunConfig
 from understudy.run.context import RunContext, choose_device

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from understudy.data.records import Records
-from understudy.privacy.account_book import Book
-from understudy.privacy.ledger import read_ledger
+from understudy.privacy.ledger.account_book import Book
+from understudy.privacy.ledger.ledger import read_ledger
 from understudy.release.build import build_claim, current_versions, summarise
 from understudy.release.claim import Claim
 from understudy.run.folder import RunFolder

@@ -10,9 +10,9 @@ from types import MappingProxyType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from understudy.errors import UserError, did_you_mean, reading
-from understudy.privacy.mechanisms import NOISES
-from understudy.privacy.plan import Budget
-from understudy.privacy.state import write_durably
+from understudy.privacy.ledger.state import write_durably
+from understudy.privacy.plan.mechanisms import NOISES
+from understudy.privacy.plan.plan import Budget
 
 FILE = "config.yaml"
 MOST_RECORDS = 10**12

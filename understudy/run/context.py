@@ -9,10 +9,10 @@ from pathlib import Path
 import torch
 
 from understudy.errors import UserError
-from understudy.privacy.distributed import STOPPED
-from understudy.privacy.door import Door
-from understudy.privacy.state import State
-from understudy.privacy.team import Team
+from understudy.privacy.door.door import Door
+from understudy.privacy.ledger.state import State
+from understudy.privacy.team.sessions import STOPPED
+from understudy.privacy.team.team import Team
 from understudy.progress import Progress
 
 _NO_SUCH_DEVICE = "--device must be auto, cpu or cuda, not {!r}."

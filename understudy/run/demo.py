@@ -12,7 +12,7 @@ import torch
 from understudy.errors import UserError
 from understudy.evaluate.metric import Evaluation
 from understudy.evaluate.protocol import load_protocol
-from understudy.privacy.account_totals import Totals
+from understudy.privacy.ledger.account_totals import Totals
 from understudy.progress import Progress, Silent
 from understudy.release.verify import Verification, verify
 from understudy.run.config import NOTHING_SELECTED, RunConfig

@@ -19,14 +19,14 @@ from understudy.data.dedup import deduplicate
 from understudy.data.load import Dataset, load
 from understudy.data.records import Records
 from understudy.data.schema import Schema
+from understudy.encoders.autoencoder_training import Checkpoint, settings_mark
 from understudy.encoders.encoder import FILE, Encoder
 from understudy.encoders.file import encoder_digest, read_encoder, write_encoder
 from understudy.encoders.provenance import CENTRAL, PUBLIC, REVEALED, Provenance
-from understudy.encoders.training import Checkpoint, settings_mark
 from understudy.errors import UserError, did_you_mean
 from understudy.methods.config import ResolvedConfig, config_to_json, resolve_config
 from understudy.methods.vae import DenseNetVAE, DenseVAE
-from understudy.privacy.ledger import read_ledger
+from understudy.privacy.ledger.ledger import read_ledger
 from understudy.progress import Progress, Silent
 from understudy.release.build import reckon
 from understudy.release.leaks import private_columns

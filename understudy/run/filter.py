@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from understudy.encoders.citation import Citation
-from understudy.encoders.export import export_onnx
 from understudy.encoders.file import read_encoder
+from understudy.encoders.onnx_export import export_onnx
 from understudy.errors import UserError, did_you_mean
 from understudy.federated.advice import cautions
 from understudy.federated.agreement import Agreement
@@ -32,9 +32,9 @@ from understudy.filters.filter import Filter, fit_filter
 from understudy.filters.filter_file import load_filter, save_filter
 from understudy.filters.game import GameConfig
 from understudy.filters.model import FilterGraph
-from understudy.privacy.account_book import Book, book_name
-from understudy.privacy.local_channel import LocalChannel, LocalClaim
-from understudy.privacy.noise import NoiseSource
+from understudy.privacy.ledger.account_book import Book, book_name
+from understudy.privacy.local.channel import LocalChannel, LocalClaim
+from understudy.privacy.noise.source import NoiseSource
 from understudy.progress import Progress, Silent
 from understudy.release.files import refuse_existing
 

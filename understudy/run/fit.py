@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from understudy.errors import UserError
-from understudy.privacy.account_book import Book
-from understudy.privacy.noise import NoiseSource
-from understudy.privacy.team import Team
+from understudy.privacy.ledger.account_book import Book
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.team.team import Team
 from understudy.progress import Progress, Silent
 from understudy.run.config import RunConfig, write_config
 from understudy.run.fitting import Fitting, follow_plan

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from understudy.data.records import Records
 from understudy.errors import PrivacyError, UserError, reading
 from understudy.methods.contract import Method, Movable, PublicInputs, Synthesizer
-from understudy.privacy.door import Door
-from understudy.privacy.journal import Journal
-from understudy.privacy.noise import NoiseSource
-from understudy.privacy.owner_log import OwnerLog
-from understudy.privacy.plan import Plan
-from understudy.privacy.team import Team, records_digest
-from understudy.privacy.team_records import leading_handles
+from understudy.privacy.door.door import Door
+from understudy.privacy.ledger.journal import Journal
+from understudy.privacy.ledger.owner_log import OwnerLog
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.plan.plan import Plan
+from understudy.privacy.team.records import leading_handles
+from understudy.privacy.team.team import Team, records_digest
 from understudy.progress import Progress, Silent
 from understudy.run.context import LeadingContext, RunContext, choose_device
 from understudy.run.folder import RunFolder

@@ -17,8 +17,8 @@ import numpy as np
 from understudy.data.records import Records
 from understudy.data.schema import Schema
 from understudy.errors import UserError, reading
-from understudy.privacy.plan import Plan
-from understudy.privacy.state import sync_folder, write_durably
+from understudy.privacy.ledger.state import sync_folder, write_durably
+from understudy.privacy.plan.plan import Plan
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from typing import cast
 
 from understudy.errors import UserError
 from understudy.methods.contract import PublicInputs
-from understudy.privacy.noise import NoiseSource
-from understudy.privacy.private_records import PrivateRecords
-from understudy.privacy.team import Team
-from understudy.privacy.team_records import FollowingRecords
+from understudy.privacy.door.private_records import PrivateRecords
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.team.records import FollowingRecords
+from understudy.privacy.team.team import Team
 from understudy.progress import Silent
 from understudy.run.context import FollowingContext, choose_device
 from understudy.run.fitting import Fitting

@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from understudy.privacy.mechanisms import DPSGD, Mechanism
-from understudy.privacy.plan import Plan
+from understudy.privacy.plan.mechanisms import DPSGD, Mechanism
+from understudy.privacy.plan.plan import Plan
 from understudy.progress import Progress, Task
 
 _PRICING = 0.05
@@ -108,7 +108,7 @@ def cost_so_far(plan: Plan, mechanism: Mechanism, uses: int) -> float | None:
 
     A machine that only follows plans has no accountant.
     """
-    from understudy.privacy.accountants import price
+    from understudy.privacy.accounting.accountants import price
 
     before = plan.mechanisms[: plan.mechanisms.index(mechanism)]
     events = [e for m in before for e in m.events(m.uses)] + list(mechanism.events(uses))

@@ -18,10 +18,10 @@ from understudy.errors import UserError
 from understudy.methods.config import ResolvedConfig, config_to_json, resolve_config
 from understudy.methods.contract import Facts, Method
 from understudy.methods.registry import get_method
-from understudy.privacy.account_book import Book, book_name
-from understudy.privacy.arithmetic import choose_noise, spend_with
-from understudy.privacy.noise import NoiseSource
-from understudy.privacy.plan import Plan
+from understudy.privacy.ledger.account_book import Book, book_name
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.plan.exact_or_float import choose_noise, spend_with
+from understudy.privacy.plan.plan import Plan
 from understudy.progress import Progress
 from understudy.release.facts import MethodFacts, Randomness, RunFacts
 from understudy.run.config import RunConfig

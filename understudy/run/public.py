@@ -9,7 +9,7 @@ from understudy.data.records import Records
 from understudy.data.same_source import lead_to_the_same
 from understudy.errors import UserError
 from understudy.methods.contract import ChecksPublic, Method, PublicInputs
-from understudy.privacy.account_book import Book
+from understudy.privacy.ledger.account_book import Book
 from understudy.progress import Progress
 from understudy.release.facts import PublicInput
 from understudy.run.config import RunConfig

@@ -11,8 +11,8 @@ import numpy as np
 
 from understudy.data.records import Records
 from understudy.evaluate.metric import Evaluation
-from understudy.privacy.ledger import read_ledger
-from understudy.privacy.owner_log import read_owner_log
+from understudy.privacy.ledger.ledger import read_ledger
+from understudy.privacy.ledger.owner_log import read_owner_log
 from understudy.release.claim import Claim
 from understudy.release.near_copies import scan_copies
 from understudy.report.model import Curve, OwnerData, ReportData

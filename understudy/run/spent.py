@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from understudy.errors import UserError
-from understudy.privacy.account_book import Book, book_name
-from understudy.privacy.account_totals import Totals, total_of
+from understudy.privacy.ledger.account_book import Book, book_name
+from understudy.privacy.ledger.account_totals import Totals, total_of
 
 
 def spent(source: str, *, delta: float = 1e-5, home: Path | None = None) -> Totals:

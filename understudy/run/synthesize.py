@@ -12,9 +12,9 @@ from typing import Any
 from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.methods.contract import Forecasting
-from understudy.privacy.ledger import read_ledger
-from understudy.privacy.plan import Plan
-from understudy.privacy.team import Team
+from understudy.privacy.ledger.ledger import read_ledger
+from understudy.privacy.plan.plan import Plan
+from understudy.privacy.team.team import Team
 from understudy.progress import Progress, Silent
 from understudy.release.bundle import write_release
 from understudy.release.claim import Claim

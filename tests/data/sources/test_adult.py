@@ -7,14 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.data.samples import refused, save
 from understudy.data.catalog import DATA_VARIABLE
 from understudy.data.dedup import deduplicate
 from understudy.data.entry import PartFacts
 from understudy.data.load import load
 from understudy.data.records import Images
 from understudy.data.sources.adult import adult_columns
-
-from ..samples import refused, save
 
 ROW = (
     "{age}, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, "

@@ -4,12 +4,11 @@ import gzip
 
 import pytest
 
+from tests.data.samples import encoded, picture, refused, save
+from tests.data.sources.test_shelf import tarred
 from understudy.data.catalog import catalog_entry
 from understudy.data.entry import PartFacts
 from understudy.data.load import load
-
-from ..samples import encoded, picture, refused, save
-from .test_shelf import tarred
 
 PARTS = {
     "train": PartFacts(2),

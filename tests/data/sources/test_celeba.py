@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.data.samples import encoded, pixels_of, refused, save
+from tests.data.sources.test_medmnist import Notes
+from tests.data.sources.test_shelf import zipped
 from understudy.data.catalog import catalog_entry
 from understudy.data.entry import PartFacts
 from understudy.data.load import load
 from understudy.data.sources import pictures
-
-from ..samples import encoded, pixels_of, refused, save
-from .test_medmnist import Notes
-from .test_shelf import zipped
 
 PARTS = {"train": PartFacts(4), "validation": PartFacts(2), "test": PartFacts(2)}
 FILES = [f"{i:06d}.jpg" for i in range(1, 9)]

@@ -7,10 +7,9 @@ import tarfile
 import numpy as np
 import pytest
 
+from tests.data.samples import refused, save
 from understudy.data.entry import PartFacts
 from understudy.data.load import load
-
-from ..samples import refused, save
 
 TRAIN = ("data_batch_1.bin", "data_batch_2.bin")
 RNG = np.random.default_rng(0)

@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from tests.data.samples import encoded, picture, pixels_of, refused, save
 from understudy.data.images import Reading
 from understudy.data.load import load
 from understudy.data.sources.class_folder import load_class_folder
-
-from ..samples import encoded, picture, pixels_of, refused, save
 
 
 def test_round_trip_with_classes_and_files_by_name(class_folder):

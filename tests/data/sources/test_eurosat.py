@@ -4,13 +4,12 @@ from collections import Counter
 
 import pytest
 
+from tests.data.samples import encoded, picture, refused, save
+from tests.data.sources.test_shelf import zipped
 from understudy.data.catalog import catalog_entry
 from understudy.data.entry import PartFacts
 from understudy.data.load import load
 from understudy.data.sources.eurosat import part_of
-
-from ..samples import encoded, picture, refused, save
-from .test_shelf import zipped
 
 CLASSES = ("Forest", "River")
 NAMES = [f"{name}_{k}.jpg" for name in CLASSES for k in range(1, 13)]

@@ -7,12 +7,11 @@ import textwrap
 
 import pytest
 
+from tests.data.samples import picture, pixels_of, refused
 from understudy.data.images import Reading
 from understudy.data.load import load
 from understudy.data.sources import hub
 from understudy.data.sources.assemble import Roles, assemble
-
-from ..samples import picture, pixels_of, refused
 
 
 @pytest.fixture

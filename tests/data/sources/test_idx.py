@@ -6,10 +6,9 @@ import struct
 import numpy as np
 import pytest
 
+from tests.data.samples import refused, save
 from understudy.data.load import load
 from understudy.data.sources.idx import read_idx
-
-from ..samples import refused, save
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (6, 4, 3), np.uint8)
 LABELS = np.array([3, 1, 3, 1, 2, 2], np.uint8)

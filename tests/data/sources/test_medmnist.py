@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.data.samples import refused, save
 from understudy.data import shared_between, without_shared
 from understudy.data.catalog import DATA_VARIABLE
 from understudy.data.entry import PartFacts
 from understudy.data.load import load
-
-from ..samples import refused, save
 
 SHARED = os.environ.get(DATA_VARIABLE)
 COUNTS = {"train": 6, "val": 3, "test": 4}

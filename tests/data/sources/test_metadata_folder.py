@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.data.samples import encoded, picture, pixels_of, refused, save
 from understudy.data.load import load
-
-from ..samples import encoded, picture, pixels_of, refused, save
 
 ROWS = [
     {"file_name": "z.png", "finding": "none", "site": 10, "patient": "p1"},

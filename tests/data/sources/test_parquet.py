@@ -7,9 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.data.samples import encoded, picture, pixels_of, refused, save
 from understudy.data.load import load
-
-from ..samples import encoded, picture, pixels_of, refused, save
 
 STRUCT = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 

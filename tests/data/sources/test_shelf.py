@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.data.samples import refused, save
 from understudy.data.sources import shelf as shelf_module
 from understudy.data.sources.shelf import (
     FolderShelf,
@@ -22,8 +23,6 @@ from understudy.data.sources.shelf import (
     open_shelf,
     read_one,
 )
-
-from ..samples import refused, save
 
 FILES = {"train/a.txt": b"a" * 700, "train/b.txt": b"bb", "c.txt": b""}
 

@@ -9,13 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.data.samples import encoded, picture, refused, save
+from tests.data.sources.test_shelf import tarred, zipped
 from understudy.data import catalog as catalog_module
 from understudy.data.catalog import DATA_VARIABLE, catalog_entry
 from understudy.data.entry import PartFacts
 from understudy.data.load import load
-
-from ..samples import encoded, picture, refused, save
-from .test_shelf import tarred, zipped
 
 SHARED = os.environ.get(DATA_VARIABLE)
 WNIDS = ("n02124075", "n01443537")

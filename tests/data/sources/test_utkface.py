@@ -4,14 +4,13 @@ import os
 
 import pytest
 
+from tests.data.samples import encoded, picture, refused, save
+from tests.data.sources.test_shelf import zipped
 from understudy.data.catalog import DATA_VARIABLE
 from understudy.data.dedup import shared_between
 from understudy.data.entry import PartFacts
 from understudy.data.load import load
 from understudy.data.sources.utkface import age_group, part_of
-
-from ..samples import encoded, picture, refused, save
-from .test_shelf import zipped
 
 NAMES = [f"{age}_{age % 2}_{age % 5}_2017{age:013d}.jpg.chip.jpg" for age in range(1, 41)]
 MALFORMED = "39_1_20170116174525125.jpg.chip.jpg"

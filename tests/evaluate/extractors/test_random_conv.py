@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from understudy.evaluate.extractors.extractor import load_extractor
-from understudy.evaluate.registry import EXTRACTOR_NOTES, EXTRACTORS
+from understudy.evaluate.metric_registry import EXTRACTOR_NOTES, EXTRACTORS
 from understudy.progress import Silent
 
 CPU = torch.device("cpu")

@@ -12,7 +12,7 @@ from understudy.data.records import Records
 from understudy.methods.diffusion.feta_settings import FetaConfig
 from understudy.methods.diffusion.pdp_diffusion import PdpConfig
 from understudy.methods.diffusion.settings import DiffusionConfig
-from understudy.privacy.batch import Batch
+from understudy.privacy.door.batch import Batch
 
 TINY: dict[str, Any] = {
     "steps": 4,

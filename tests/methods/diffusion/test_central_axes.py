@@ -14,8 +14,8 @@ from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.methods.diffusion.central_axes import AxesSettings, CentralAxes, products_of
 from understudy.methods.diffusion.central_images import CentralImages
-from understudy.privacy.batch import Batch
-from understudy.privacy.clipping import Blocks, ClippedSum
+from understudy.privacy.door.batch import Batch
+from understudy.privacy.sums.clipping import Blocks, ClippedSum
 
 SETTINGS = AxesSettings(shape=(1, 8, 8), classes=3, side=4, clip=0.5, mass=0.1)
 WIDE = replace(SETTINGS, clip=1000.0)

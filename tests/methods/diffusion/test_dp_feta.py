@@ -26,10 +26,10 @@ from understudy.methods.diffusion.central_warm_up import AXES, CENTRAL, drawn_al
 from understudy.methods.diffusion.dp_feta import DPFeta
 from understudy.methods.diffusion.feta_settings import FetaConfig
 from understudy.methods.diffusion.planning import TRAINING
-from understudy.privacy.accountants import price
-from understudy.privacy.clipping import Blocks
-from understudy.privacy.mechanisms import DPSGD, NoisySum
-from understudy.privacy.plan import Budget
+from understudy.privacy.accounting.accountants import price
+from understudy.privacy.plan.mechanisms import DPSGD, NoisySum
+from understudy.privacy.plan.plan import Budget
+from understudy.privacy.sums.clipping import Blocks
 
 SETTINGS = CentralSettings(
     shape=(1, 8, 8), classes=3, side=4, clip=0.5, mass=0.1, ground=0.0, cells=4, seed=0

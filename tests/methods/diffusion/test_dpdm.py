@@ -14,17 +14,17 @@ from tests.methods.diffusion.small import SMALL, learning, share_like_their_clas
 from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.methods.config import build_config, resolve_config
+from understudy.methods.diffusion.denoiser_training import DenoiserTraining
 from understudy.methods.diffusion.dpdm import DPDM
 from understudy.methods.diffusion.planning import TRAINING, forecast_steps, speed_of
 from understudy.methods.diffusion.settings import DiffusionConfig
 from understudy.methods.diffusion.synthesizer import DiffusionSynthesizer
-from understudy.methods.diffusion.training import DenoiserTraining
 from understudy.methods.registry import get_method
-from understudy.privacy.gradients import GradientEngine
-from understudy.privacy.mechanisms import DPSGD
-from understudy.privacy.noise import NoiseSource
-from understudy.privacy.speed import Speed
-from understudy.privacy.units import UnitIndex
+from understudy.privacy.dpsgd.engine import GradientEngine
+from understudy.privacy.dpsgd.speed import Speed
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.plan.mechanisms import DPSGD
+from understudy.privacy.sums.units import UnitIndex
 
 DATASETS = (None, "digits", "portraits", "mnist", "fashion-mnist", "cifar-10", "utkface")
 METHODS = ("dpdm", "dp-feta", "pdp-diffusion")

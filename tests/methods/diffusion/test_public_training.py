@@ -10,9 +10,9 @@ import torch
 
 from tests.methods.diffusion.small import SMALL
 from understudy.methods.diffusion import public_progress
+from understudy.methods.diffusion.denoiser_training import DenoiserTraining
 from understudy.methods.diffusion.public_progress import PublicProgress
 from understudy.methods.diffusion.public_training import Pick, PublicCourse, train_on_public
-from understudy.methods.diffusion.training import DenoiserTraining
 from understudy.progress import Silent
 
 CPU = torch.device("cpu")

@@ -8,7 +8,7 @@ flag does not load, so a table cannot show one without them.
 
 from __future__ import annotations
 
-from understudy.bench.published.figures import (
+from understudy.bench.published.figure import (
     Figure,
     PublishedProtocol,
     Sound,

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 import yaml
 
-from understudy.bench.published.figures import (
+from understudy.bench.published.figure import (
     Figure,
     PublishedProtocol,
     Sound,

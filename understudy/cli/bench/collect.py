@@ -22,8 +22,8 @@ def command(
     """Check and install fits that were packed here; `bench run` then goes on with them."""
     from dataclasses import asdict
 
-    from understudy.bench.collecting import collect
-    from understudy.bench.workspace import Workspace
+    from understudy.bench.away.collect import collect
+    from understudy.bench.work.workspace import Workspace
 
     moved = collect(result, Workspace(work), home)
     if as_json:

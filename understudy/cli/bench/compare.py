@@ -30,9 +30,9 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Print B less A, column by column, with intervals over paired seeds."""
-    from understudy.bench.columns import Wanted
-    from understudy.bench.compare import compare
-    from understudy.bench.compare_text import comparison_json, comparison_text
+    from understudy.bench.tables.columns import Wanted
+    from understudy.bench.tables.compare import compare
+    from understudy.bench.tables.compare_text import comparison_json, comparison_text
 
     wanted = Wanted(tuple(dataset or ()), tuple(metric or ()), tuple(protocol or ()))
     found = compare(evidence, a, b, wanted)

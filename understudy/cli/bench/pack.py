@@ -37,10 +37,10 @@ def command(
     """Write a job for every run of SUITE that has not begun; it is then away from here."""
     from dataclasses import asdict
 
-    from understudy.bench.classify_packing import pack_evaluations
-    from understudy.bench.packing import pack
-    from understudy.bench.suite import load_suite
-    from understudy.bench.workspace import Workspace
+    from understudy.bench.away.classify_packing import pack_evaluations
+    from understudy.bench.away.pack import pack
+    from understudy.bench.suite.suite import load_suite
+    from understudy.bench.work.workspace import Workspace
 
     found, workspace = load_suite(suite, limit).only(method), Workspace(work, evidence)
     target = out or workspace.away / found.name

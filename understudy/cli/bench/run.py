@@ -12,7 +12,7 @@ from understudy.cli.guard import guarded, print_json
 from understudy.cli.options import AsJson, Home
 
 if TYPE_CHECKING:
-    from understudy.bench.runner import Outcome
+    from understudy.bench.work.runner import Outcome
 
 
 @guarded
@@ -32,11 +32,11 @@ def command(
     home: Home = None,
 ) -> None:
     """Run what is not done of SUITE; stop it when you like, the next start goes on."""
-    from understudy.bench.executors.local import LocalExecutor
-    from understudy.bench.live import show_for
-    from understudy.bench.runner import run_suite
-    from understudy.bench.suite import load_suite
-    from understudy.bench.workspace import Workspace
+    from understudy.bench.suite.suite import load_suite
+    from understudy.bench.work.executors.local import LocalExecutor
+    from understudy.bench.work.live import show_for
+    from understudy.bench.work.runner import run_suite
+    from understudy.bench.work.workspace import Workspace
     from understudy.errors import UserError
 
     executor = LocalExecutor(jobs)
@@ -60,7 +60,7 @@ def command(
 
 
 def _say(outcome: Outcome, as_json: bool) -> None:
-    from understudy.bench.workspace import State
+    from understudy.bench.work.workspace import State
 
     if as_json:
         print_json({"ok": outcome.ok, "cells": [s.to_json() for s in outcome.standings]})

@@ -26,8 +26,8 @@ def command(
     trusted_only: TrustedOnly = False,
 ) -> None:
     """Answer one SELECT over a folder of evidence (needs duckdb, the extra `bench`)."""
-    from understudy.bench.store import read_store
-    from understudy.bench.views import answer_csv, answer_json, answer_text, ask
+    from understudy.bench.evidence.store import read_store
+    from understudy.bench.evidence.views import answer_csv, answer_json, answer_text, ask
     from understudy.errors import UserError
 
     if as_csv and as_json:

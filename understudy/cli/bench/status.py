@@ -15,7 +15,7 @@ from understudy.cli.guard import guarded, print_json
 from understudy.cli.options import AsJson
 
 if TYPE_CHECKING:
-    from understudy.bench.workspace import Standing
+    from understudy.bench.work.workspace import Standing
 
 _WIDTH = 100
 
@@ -32,8 +32,8 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Show how far every run is; starts nothing."""
-    from understudy.bench.suite import load_suite
-    from understudy.bench.workspace import Workspace
+    from understudy.bench.suite.suite import load_suite
+    from understudy.bench.work.workspace import Workspace
     from understudy.errors import UserError
 
     if suite is None and limit is not None:

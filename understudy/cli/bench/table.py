@@ -39,11 +39,11 @@ def command(
     trusted_only: TrustedOnly = False,
 ) -> None:
     """Print the figures of a folder of evidence, published ones beside ours."""
-    from understudy.bench.columns import Wanted
-    from understudy.bench.export import WRITERS
-    from understudy.bench.store import read_store
-    from understudy.bench.table import build_table
-    from understudy.bench.text_file import show_or_write
+    from understudy.bench.evidence.store import read_store
+    from understudy.bench.tables.benchmark_table import build_table
+    from understudy.bench.tables.columns import Wanted
+    from understudy.bench.tables.table_formats import WRITERS
+    from understudy.bench.tables.text_file import show_or_write
     from understudy.errors import UserError, did_you_mean
 
     if format_ not in WRITERS:

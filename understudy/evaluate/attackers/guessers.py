@@ -15,7 +15,7 @@ import torch
 from understudy.data.records import Array, Records
 from understudy.evaluate.attackers.search import nearest
 from understudy.evaluate.case import Case
-from understudy.evaluate.training import FittedClassifier, fit_classifier
+from understudy.evaluate.classifier_training import FittedClassifier, fit_classifier
 
 LINEAR = "linear"
 NEIGHBOUR = "nearest-neighbour"

@@ -22,10 +22,10 @@ from understudy.evaluate.attackers.attack import Attack, halves, measured, recor
 from understudy.evaluate.attackers.auroc import auroc
 from understudy.evaluate.attackers.membership import GUESSING
 from understudy.evaluate.case import Case
+from understudy.evaluate.classifier_training import fit_under_rules
 from understudy.evaluate.metric import Measurement, Metric, Need
 from understudy.evaluate.protocol import Protocol
 from understudy.evaluate.selection import LAST_EPOCH
-from understudy.evaluate.training import fit_under_rules
 
 _MOST_CANDIDATES = 1000
 _LEAST_VARIANCE = 1e-6

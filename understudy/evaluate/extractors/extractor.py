@@ -13,7 +13,7 @@ from torch import nn
 
 from understudy.data.records import Array
 from understudy.errors import UserError
-from understudy.evaluate.registry import EXTRACTORS, resolve
+from understudy.evaluate.metric_registry import EXTRACTORS, resolve
 from understudy.progress import Progress
 
 

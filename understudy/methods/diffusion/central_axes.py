@@ -19,8 +19,8 @@ import torch
 from understudy.errors import UserError
 from understudy.methods.diffusion.central_images import least_count
 from understudy.nets.sizes import Shape
-from understudy.privacy.batch import Batch
-from understudy.privacy.clipping import Blocks
+from understudy.privacy.door.batch import Batch
+from understudy.privacy.sums.clipping import Blocks
 
 _MOST_WAVES = 400
 """Products grow with their square: 80,200 numbers for each class, and for each record."""

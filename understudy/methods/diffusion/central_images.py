@@ -16,8 +16,8 @@ from torch.nn import functional as F
 
 from understudy.nets.seeding import stream
 from understudy.nets.sizes import Shape
-from understudy.privacy.batch import Batch
-from understudy.privacy.clipping import Blocks
+from understudy.privacy.door.batch import Batch
+from understudy.privacy.sums.clipping import Blocks
 
 _COARSE = 3
 

@@ -11,16 +11,16 @@ from understudy.methods.contract import Context
 from understudy.methods.diffusion.central_axes import CentralAxes, products_of
 from understudy.methods.diffusion.central_images import CentralImages, vectors_of
 from understudy.methods.diffusion.central_views import as_shapes, moved
+from understudy.methods.diffusion.denoiser_training import DenoiserTraining, chosen_codes
 from understudy.methods.diffusion.feta_settings import FetaConfig
 from understudy.methods.diffusion.public_training import Pick, PublicCourse, train_on_public
-from understudy.methods.diffusion.training import DenoiserTraining, chosen_codes
-from understudy.privacy.batch import Batch
-from understudy.privacy.clipping import Blocks
-from understudy.privacy.mechanisms import NoisySum
-from understudy.privacy.plan import Plan
+from understudy.privacy.door.batch import Batch
+from understudy.privacy.plan.mechanisms import NoisySum
+from understudy.privacy.plan.plan import Plan
+from understudy.privacy.sums.clipping import Blocks
 
 if TYPE_CHECKING:
-    from understudy.privacy.private_records import PrivateRecords
+    from understudy.privacy.door.private_records import PrivateRecords
 
 CENTRAL, AXES = "central images", "central axes"
 

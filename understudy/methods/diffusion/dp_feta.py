@@ -17,11 +17,11 @@ from understudy.methods.diffusion.planning import check_facts, forecast_steps, p
 from understudy.methods.diffusion.private_training import begin, finish
 from understudy.methods.diffusion.synthesizer import DiffusionSynthesizer
 from understudy.nets.sizes import image_shape
-from understudy.privacy.mechanisms import Mechanism, NoisySum
-from understudy.privacy.plan import Plan, Spend
+from understudy.privacy.plan.mechanisms import Mechanism, NoisySum
+from understudy.privacy.plan.plan import Plan, Spend
 
 if TYPE_CHECKING:
-    from understudy.privacy.private_records import PrivateRecords
+    from understudy.privacy.door.private_records import PrivateRecords
 
 NAME = "dp-feta"
 

@@ -21,11 +21,11 @@ from understudy.methods.diffusion.public_records import check_images, fitted_to
 from understudy.methods.diffusion.public_training import PublicCourse
 from understudy.methods.diffusion.settings import DiffusionConfig
 from understudy.methods.diffusion.synthesizer import DiffusionSynthesizer
-from understudy.privacy.mechanisms import Mechanism
-from understudy.privacy.plan import Plan, Spend
+from understudy.privacy.plan.mechanisms import Mechanism
+from understudy.privacy.plan.plan import Plan, Spend
 
 if TYPE_CHECKING:
-    from understudy.privacy.private_records import PrivateRecords
+    from understudy.privacy.door.private_records import PrivateRecords
 
 NAME, RECORDS = "pdp-diffusion", "records"
 

@@ -11,8 +11,8 @@ from understudy.methods.contract import Facts, Forecast
 from understudy.methods.diffusion.network import NetworkSpec
 from understudy.methods.diffusion.settings import DiffusionConfig
 from understudy.nets.sizes import image_shape
-from understudy.privacy.mechanisms import DPSGD
-from understudy.privacy.speed import Speed
+from understudy.privacy.dpsgd.speed import Speed
+from understudy.privacy.plan.mechanisms import DPSGD
 
 TRAINING = "denoiser"
 _MULTIPLICATIONS_A_SECOND, _SECONDS_A_PASS = 2e10, 1.8e-4

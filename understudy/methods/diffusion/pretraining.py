@@ -14,22 +14,22 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from understudy.methods.contract import Context
+from understudy.methods.diffusion.denoiser_training import DenoiserTraining
 from understudy.methods.diffusion.public_progress import PublicProgress
 from understudy.methods.diffusion.public_records import PublicImages
 from understudy.methods.diffusion.public_training import Pick, PublicCourse, train_on_public
 from understudy.methods.diffusion.settings import DiffusionConfig
-from understudy.methods.diffusion.training import DenoiserTraining
-from understudy.privacy.state import replace_durably
+from understudy.privacy.ledger.state import replace_durably
 
 _MODULES = (
     *("denoising", "network", "pretraining"),
-    *("public_progress", "public_training", "training"),
+    *("public_progress", "public_training", "denoiser_training"),
 )
 _CODE = (
     *(f"understudy.methods.diffusion.{name}" for name in _MODULES),
     "understudy.nets.unet",
     "understudy.nets.averaging",
-    "understudy.nets.recording",
+    "understudy.nets.cuda_graph",
     "understudy.nets.seeding",
 )
 """What the weights depend on besides their data and settings."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from understudy.methods.contract import Context
+from understudy.methods.diffusion.denoiser_training import DenoiserTraining
 from understudy.methods.diffusion.planning import TRAINING, speed_of
 from understudy.methods.diffusion.settings import DiffusionConfig
 from understudy.methods.diffusion.synthesizer import DiffusionSynthesizer
-from understudy.methods.diffusion.training import DenoiserTraining
 from understudy.nets.sizes import image_shape
-from understudy.privacy.plan import Plan
+from understudy.privacy.plan.plan import Plan
 
 if TYPE_CHECKING:
-    from understudy.privacy.private_records import PrivateRecords
+    from understudy.privacy.door.private_records import PrivateRecords
 
 
 def begin(

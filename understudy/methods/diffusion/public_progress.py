@@ -9,8 +9,8 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from understudy.methods.diffusion.training import DenoiserTraining
-from understudy.privacy.state import State, replace_durably
+from understudy.methods.diffusion.denoiser_training import DenoiserTraining
+from understudy.privacy.ledger.state import State, replace_durably
 
 _STEP = "public step"
 _EVERY_SECONDS = 60.0

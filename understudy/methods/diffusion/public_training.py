@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import torch
 
+from understudy.methods.diffusion.denoiser_training import DenoiserTraining
 from understudy.methods.diffusion.public_progress import PublicProgress
-from understudy.methods.diffusion.training import DenoiserTraining
-from understudy.nets.recording import Gradients, Inputs
+from understudy.nets.cuda_graph import Gradients, Inputs
 from understudy.nets.seeding import stream
-from understudy.privacy.batch import Batch
-from understudy.privacy.recorder import recorder_for
+from understudy.privacy.door.batch import Batch
+from understudy.privacy.dpsgd.capture import recorder_for
 from understudy.progress import Progress
 
 _IMAGES, _LABEL = "images", "label"

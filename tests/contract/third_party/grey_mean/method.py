@@ -16,11 +16,11 @@ from understudy.data.records import Images, Records
 from understudy.data.schema import Schema
 from understudy.methods.config import setting
 from understudy.methods.contract import Context, Facts, MethodInfo, PublicInputs
-from understudy.privacy.batch import Batch
-from understudy.privacy.clipping import Blocks
-from understudy.privacy.mechanisms import NoisySum
-from understudy.privacy.plan import Plan, Spend
-from understudy.privacy.private_records import PrivateRecords
+from understudy.privacy.door.batch import Batch
+from understudy.privacy.door.private_records import PrivateRecords
+from understudy.privacy.plan.mechanisms import NoisySum
+from understudy.privacy.plan.plan import Plan, Spend
+from understudy.privacy.sums.clipping import Blocks
 
 
 @dataclass(frozen=True)

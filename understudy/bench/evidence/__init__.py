@@ -1,0 +1,1 @@
+"""Evidence: sealed files, their index, and questions to them."""

@@ -1,0 +1,1 @@
+"""Suites: which runs there shall be."""

@@ -1,0 +1,1 @@
+"""Tables and pages made from evidence and published figures."""

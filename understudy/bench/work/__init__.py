@@ -1,0 +1,1 @@
+"""Working a suite off: phases, workers, executors."""

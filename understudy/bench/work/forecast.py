@@ -1,0 +1,46 @@
+"""How much memory a cell's worker may need, from what is declared; a rough guess."""
+
+from __future__ import annotations
+
+import math
+
+from understudy.bench.suite.cell import Cell
+from understudy.bench.suite.method_lookup import Lookup
+from understudy.data.catalog import Entry, catalog
+from understudy.data.schema import Attribute, Schema
+from understudy.methods.contract import Facts, Forecasting
+
+LEAST = 1.0
+"""Gigabytes of any worker: torch itself, small data and small classifiers."""
+
+_COPIES = 8
+"""Bytes held for each byte of the data: as it is, as floats, and once more on the way."""
+
+_USUAL_CLASSES = 10
+
+
+def forecast_gigabytes(cell: Cell, lookup: Lookup) -> float:
+    """What to leave free for this cell; of an owner's data nothing is known beforehand."""
+    entry = catalog().get(cell.dataset)
+    if entry is None:
+        return LEAST
+    facts = _facts(cell, entry)
+    held = _COPIES * facts.count * math.prod(facts.shape) / 2**30
+    method = lookup.method(cell.method)
+    if not isinstance(method, Forecasting):
+        return LEAST + held
+    expected = method.forecast(lookup.config(cell).config, facts)
+    return max(LEAST, expected.gigabytes) + held
+
+
+def _facts(cell: Cell, entry: Entry) -> Facts:
+    shape = entry.shape
+    if not entry.is_table:
+        channels, height, width = entry.shape
+        shape = (cell.channels or channels, cell.size or height, cell.size or width)
+    classes = entry.classes or tuple(str(i) for i in range(_USUAL_CLASSES))
+    label = cell.label or entry.label or "label"
+    count = entry.parts["train"].count if "train" in entry.parts else 1
+    count = count if cell.limit is None else min(count, cell.limit)
+    schema = Schema((Attribute(label, classes),), label=label)
+    return Facts(count, {"train": count}, shape, schema)

@@ -1,0 +1,90 @@
+"""Keys: what each phase of a run depends on, as one hash; equal keys are the same work.
+
+Evaluation hangs on sampling and sampling on fitting, so a changed protocol never fits
+again: private records are used, and paid for, only when something of the fit changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from understudy.bench.suite.cell import Cell
+from understudy.bench.suite.method_lookup import Lookup, is_declared_public
+from understudy.bench.work.code_digest import code_digest
+from understudy.errors import PrivacyError
+from understudy.methods.config import config_to_json
+from understudy.methods.contract import ONE_SHOT, Method
+from understudy.privacy.ledger.account_book import book_name
+from understudy.privacy.plan.mechanisms import EXACT
+
+FIT_VERSION, EVALUATE_VERSION = 1, 1
+"""Raised by hand when a change outside a method's own code (the door, loaders, metrics) makes
+earlier fits or figures wrong: then they are done again. A raised fit version spends again."""
+
+EVALUATION_SEED = 0
+"""The seed of every evaluation in `bench`: seeds of cells are those of methods."""
+
+_FIT_FIELDS = ("epsilon", "delta", "seed", "label", "unit", "size", "channels", "limit")
+
+
+@dataclass(frozen=True)
+class Keys:
+    """sha256 of all that goes into each phase, as 64 hexadecimal digits."""
+
+    fit: str
+    sample: str
+    evaluate: str
+
+
+def phase_keys(cell: Cell, *, data: str | None, lookup: Lookup | None = None) -> Keys:
+    """The keys of a cell's three phases. Neither its device nor where it lies is in them.
+
+    data: the content hash of a dataset that is declared public, else None. Keys stand in
+        evidence, so a hash of private records is refused.
+    lookup: shared by callers who ask for many cells.
+    """
+    if data is not None and not is_declared_public(cell.dataset):
+        raise PrivacyError(
+            f"{cell.dataset} is not declared public; a hash of its records may not enter a key."
+        )
+    lookup = lookup or Lookup()
+    method = lookup.method(cell.method)
+    fit = _hash(
+        "fit",
+        {
+            "method": method.info.name,
+            "code": code_digest(method),
+            "config": config_to_json(lookup.config(cell).config),
+            "dataset": book_name(cell.dataset),
+            "data": data,
+            "public": None if cell.public is None else book_name(cell.public),
+            **{name: getattr(cell, name) for name in _FIT_FIELDS},
+            **_noise_by_default(method),
+            **_later_than_first(FIT_VERSION),
+        },
+    )
+    sample = _hash("sample", {"fit": fit, "samples": cell.samples})
+    protocol = lookup.protocol(cell.protocol).to_json()
+    measured = {"sample": sample, "protocol": protocol, **_later_than_first(EVALUATE_VERSION)}
+    return Keys(fit, sample, _hash("evaluate", measured))
+
+
+def _noise_by_default(method: Method) -> dict[str, str]:
+    """Methods of one-shot releases add exact noise by default; they once added the float
+    kind, as others do, and those keys were made before there was a choice."""
+    return {"noise": EXACT} if method.info.family == ONE_SHOT else {}
+
+
+def _later_than_first(version: int) -> dict[str, int]:
+    """The first version is left out: keys were made before there were versions."""
+    return {"version": version} if version > 1 else {}
+
+
+def _hash(phase: str, inputs: Mapping[str, Any]) -> str:
+    content = {"phase": phase, **inputs}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

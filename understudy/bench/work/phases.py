@@ -1,0 +1,281 @@
+"""The phases of one cell: fit, sample, evaluate, record. Each is done once for its key.
+
+Every phase may be asked for again at any time, in another process, after any death: it goes
+on where it stood, or finds that it is done. The caller holds the cell folder's lock.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from understudy.bench.evidence.evidence import (
+    PhaseEvidence,
+    Provenance,
+    RunEvidence,
+    write_run_evidence,
+)
+from understudy.bench.evidence.index import EvidenceIndex
+from understudy.bench.evidence.shareable import dataset_name
+from understudy.bench.suite.cell import Cell
+from understudy.bench.suite.method_lookup import Lookup
+from understudy.bench.work.cell_folder import (
+    AWAY_RECORD,
+    CLASSIFY_RECORD,
+    FIGURES,
+    PACKED,
+    CellFolder,
+    Failure,
+    Phase,
+)
+from understudy.bench.work.measuring import measured
+from understudy.bench.work.phase_keys import EVALUATE_VERSION, EVALUATION_SEED, Keys
+from understudy.bench.work.source_version import Source
+from understudy.errors import UserError
+from understudy.methods.config import config_to_json
+from understudy.progress import Progress
+from understudy.run.config import RunConfig
+from understudy.run.folder import RunFolder
+from understudy.run.prepare import Prepared, open_book, prepare, require_own_book, sample_count
+
+if TYPE_CHECKING:
+    from understudy.bench.away.classify_job import Classified
+    from understudy.data.records import Records
+    from understudy.evaluate.protocol import Protocol
+
+
+@dataclass(frozen=True)
+class Work:
+    """One cell in one process. `prepared` loads the data when a phase first needs it."""
+
+    cell: Cell
+    keys: Keys
+    source: Source
+    folder: CellFolder
+    suite: str
+    command: str
+    home: Path | None
+    progress: Progress
+
+    def is_done(self, phase: Phase) -> bool:
+        return self.folder.record(phase, self.keys) is not None
+
+    @cached_property
+    def provenance(self) -> Provenance:
+        return Provenance.read()
+
+    @cached_property
+    def device(self) -> str:
+        from understudy.run.context import choose_device
+
+        return str(choose_device(self.cell.device))
+
+    @cached_property
+    def config(self) -> RunConfig:
+        return self.cell.run_config()
+
+    @cached_property
+    def prepared(self) -> Prepared:
+        return prepare(self.config, self.home, self.progress)
+
+
+def fit_cell(work: Work) -> None:
+    """Calibrate, enter in the account book, and fit through the door."""
+    from understudy.run.fit import begin, check_same_facts, fit, noise_of
+
+    if work.is_done("fit"):
+        return
+    folder, noise = work.folder.run, noise_of(work.config)
+    if (folder.path / PACKED).exists():
+        raise UserError(
+            f"{work.cell.title} was packed for another machine; its plan is single-use, so "
+            "bring the result home with understudy bench collect."
+        )
+    require_own_book(work.config, folder, work.home)
+    if not folder.path.exists():
+        plain = replace(work.prepared, config=replace(work.config, samples=None))
+        begin(folder.path, plain, noise)
+    check_same_facts(folder, work.prepared, noise)
+    book = open_book(work.config, work.home)
+    with _phase(work, "fit", work.folder.path, work.device):
+        fit(work.prepared, folder, book, noise, work.progress)
+
+
+def sample_cell(work: Work) -> None:
+    """Sample as many records as the cell asks for, and state the claim about them."""
+    from understudy.run.claiming import claim_of
+    from understudy.run.fitting import sample, sampling_device
+
+    if work.is_done("sample"):
+        return
+    kept, count = work.folder.sampled(work.keys), sample_count(work.prepared)
+    book = open_book(work.config, work.home)
+    fitted, method, device = work.folder.run, work.prepared.method, work.device
+    with _phase(work, "sample", kept.path, str(sampling_device(method, device))):
+        records = sample(fitted, kept, method, count, work.cell.seed, device, work.progress)
+        claim = claim_of(work.folder.run, records, work.prepared, book)
+        kept.write_json("claim.json", claim.to_json())
+
+
+def evaluate_cell(work: Work) -> None:
+    """Measure the samples by the cell's protocol, on the owner's side.
+
+    Classifiers that another machine trained for it are not trained again, nor are those of
+    real records that another cell of this workspace trained.
+    """
+    from understudy.evaluate.classifier_figures import ClassifierFigures
+    from understudy.evaluate.protocol import load_protocol
+    from understudy.evaluate.references import References
+    from understudy.run.evaluate import measure
+
+    if work.is_done("evaluate"):
+        return
+    records, prepared = work.folder.sampled(work.keys).load_samples(), work.prepared
+    protocol, kept = load_protocol(work.cell.protocol), work.folder.evaluated(work.keys)
+    known = _classified(work, records, protocol)
+    with _phase(work, "evaluate", kept.path, work.device):
+        result = measure(
+            records,
+            prepared,
+            protocol,
+            device=work.device,
+            progress=work.progress,
+            figures=ClassifierFigures(() if known is None else known.figures),
+            references=References(work.folder.references, EVALUATE_VERSION),
+        )
+        result.write(kept.path)
+        if known is not None:
+            kept.write_json(CLASSIFY_RECORD, dict(known.phase))
+
+
+def _classified(work: Work, records: Records, protocol: Protocol) -> Classified | None:
+    """Figures that came home for this evaluation; those of another are refused."""
+    from understudy.bench.away.classify_job import Classified
+    from understudy.evaluate.classifier_figures import Binding
+    from understudy.run.evaluate import test_part
+    from understudy.run.limit import limited_protocol
+
+    path = work.folder.evaluated(work.keys).path / FIGURES
+    if not path.exists():
+        return None
+    wanted = Binding.of(
+        records,
+        work.prepared.material.parts["train"],
+        test_part(work.prepared),
+        limited_protocol(protocol, work.cell.limit),
+        seed=EVALUATION_SEED,
+        version=EVALUATE_VERSION,
+    )
+    found = Classified.read(path)
+    found.binding.check(wanted, str(path))
+    return found
+
+
+PHASE_WORK = {"fit": fit_cell, "sample": sample_cell, "evaluate": evaluate_cell}
+
+
+def record(work: Work, evidence: Path, failure: Failure | None = None) -> Path:
+    """Write the evidence of a finished or failed cell; an ok one only once for its key.
+
+    Of data that is not public a failure gives only the error's class: its words may name
+    what was in the data.
+    """
+    found = evidence_of(work, failure)
+    name = found.name(set())
+    if failure is None and is_recorded(EvidenceIndex(evidence), name):
+        return EvidenceIndex(evidence).path(name)
+    return write_run_evidence(evidence, found)
+
+
+def is_recorded(index: EvidenceIndex, name: str) -> bool:
+    """Whether evidence of this name counts; a crash may have left it before its last rename."""
+    if index.path(name).exists():
+        return True
+    return index.staged_path(name).exists() and name in index.listed()
+
+
+def evidence_of(work: Work, failure: Failure | None) -> RunEvidence:
+    """What is known of a cell, in the form of evidence."""
+    done = {p: work.folder.record(p, work.keys) for p in PHASE_WORK}  # type: ignore[arg-type]
+    classify = work.folder.evaluated(work.keys).path / CLASSIFY_RECORD
+    away = json.loads(classify.read_text()) if done["evaluate"] and classify.exists() else None
+    records = {**done, "classify": away}
+    reason = None
+    if failure is not None:
+        reason = failure.words if work.source.public else failure.kind
+    return RunEvidence(
+        command=work.command,
+        provenance=work.provenance,
+        config=evidence_config(work.cell),
+        keys={name: getattr(work.keys, name) for name in PHASE_WORK},
+        public=work.source.public,
+        data_hash=work.source.hash,
+        phases={name: _phase_evidence(r) for name, r in records.items() if r is not None},
+        claim=_claim(work.folder.sampled(work.keys)) if done["sample"] else None,
+        metrics=_metrics(work) if failure is None else None,
+        suite=work.suite,
+        status="ok" if failure is None else "failed",
+        reason=reason,
+        limit=work.cell.limit,
+    )
+
+
+def _metrics(work: Work) -> dict[str, Any]:
+    """As measured. Of data that is not public, why a metric failed stays in the workspace."""
+    found = work.folder.evaluated(work.keys).read_json("metrics.json")
+    if not work.source.public:
+        told = "failed; the workspace says why"
+        found["rows"] = [{**r, "reason": r["reason"] and told} for r in found["rows"]]
+    return found
+
+
+def evidence_config(cell: Cell) -> dict[str, Any]:
+    """A cell with its method's settings resolved, and without places on the machine."""
+    lookup = Lookup()
+    resolved = lookup.config(cell)
+    public = None if cell.public is None else dataset_name(cell.public)
+    return {
+        "method": cell.method_name,
+        "dataset": dataset_name(cell.dataset),
+        "epsilon": cell.epsilon,
+        "settings": config_to_json(resolved.config),
+        "preset": resolved.preset,
+        "changes": list(cell.settings),
+        "protocol": lookup.protocol(cell.protocol).name,
+        "public": public,
+        **{name: getattr(cell, name) for name in ("delta", "seed", "samples", "limit", "label")},
+        **{name: getattr(cell, name) for name in ("unit", "size", "channels", "device")},
+    }
+
+
+@contextmanager
+def _phase(work: Work, phase: Phase, room: Path, device: str) -> Iterator[None]:
+    """Time the body, and keep the record of the phase last of all: that makes it done.
+
+    What another machine did of it keeps that machine's record. Loading the data and
+    calibrating are not timed: they are the same for every method.
+    """
+    room.mkdir(parents=True, exist_ok=True, mode=0o700)
+    timed = RunFolder(room)
+    with measured(work.provenance, device) as found, timed.timed(phase):
+        yield
+    if (room / AWAY_RECORD).exists():
+        done = timed.read_json(AWAY_RECORD)
+    else:
+        done = found.to_json(getattr(work.keys, phase), timed.times()[phase])
+    work.folder.write_record(phase, work.keys, done)
+
+
+def _phase_evidence(found: Mapping[str, Any]) -> PhaseEvidence:
+    return PhaseEvidence(found["seconds"], found["peak_gigabytes"], Provenance.from_json(found))
+
+
+def _claim(kept: RunFolder) -> dict[str, Any]:
+    claim = kept.read_json("claim.json")
+    parts = ("kind", "epsilon", "delta", "accountant", "tuning", "ledger")
+    return {name: claim[name] for name in parts}

@@ -1,0 +1,179 @@
+"""What a callback sees of private records: a few rows at a time, as tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from understudy.data.records import Records
+
+if TYPE_CHECKING:
+    from understudy.privacy.noise.source import NoiseSource
+
+Draws = Mapping[str, tuple[int, ...]]
+"""Per-row randomness a callback asks for: name -> shape. Names beginning with `uniform`
+are uniform on [0, 1); all others are standard normal. Of a name that ends in `_paired`, two rows
+of a record that follow one another share a value; in `_mirrored`, the second has its negative."""
+
+PAIRED, MIRRORED = "_paired", "_mirrored"
+
+TRIAL_ROWS = 6
+"""Random rows on which a callback is checked before its first use."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows of records. Images arrive as float32 in [0, 1], latents as they are.
+
+    `draws` is the only randomness that a callback may use: it belongs to its row, so a
+    row means the same alone and in company.
+    """
+
+    features: torch.Tensor
+    attributes: Mapping[str, torch.Tensor]
+    draws: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    label: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    @property
+    def labels(self) -> torch.Tensor:
+        """Codes `[rows]` of the label, or probabilities `[rows, classes]`."""
+        if self.label is None:
+            raise KeyError("these records have no label")
+        return self.attributes[self.label]
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """All that it holds."""
+        return [self.features, *self.attributes.values(), *self.draws.values()]
+
+    def row(self, index: int) -> Batch:
+        """One row, as a batch of one."""
+        return self.rows(index, index + 1)
+
+    def rows(self, start: int, stop: int) -> Batch:
+        """Some rows that follow one another, with their draws."""
+        return self.picked(slice(start, stop))
+
+    def picked(self, some: slice | torch.Tensor) -> Batch:
+        """Rows by number, in any order, with their draws."""
+        return Batch(
+            self.features[some],
+            {k: v[some] for k, v in self.attributes.items()},
+            {k: v[some] for k, v in self.draws.items()},
+            self.label,
+        )
+
+    def repeat(self, times: int) -> Batch:
+        """Every row `times` times in a row, without draws."""
+        return Batch(
+            self.features.repeat_interleave(times, dim=0),
+            {k: v.repeat_interleave(times, dim=0) for k, v in self.attributes.items()},
+            {},
+            self.label,
+        )
+
+
+def make_batch(records: Records, rows: np.ndarray, device: torch.device) -> Batch:
+    """Copy these records out as tensors."""
+    features = _moved(records.features[rows], device)
+    if records.is_images:
+        features = features.float().div_(255.0)
+    columns = {name: _moved(column[rows], device) for name, column in records.attributes.items()}
+    columns = {k: v.long() if v.ndim == 1 else v.float() for k, v in columns.items()}
+    return Batch(features, columns, {}, records.schema.label)
+
+
+def _moved(values: np.ndarray, device: torch.device) -> torch.Tensor:
+    """To the device; to a GPU by way of pinned memory, so that nobody waits for the copy."""
+    here = torch.from_numpy(np.ascontiguousarray(values))
+    if device.type != "cuda":
+        return here.to(device)
+    return here.pin_memory().to(device, non_blocking=True)
+
+
+def with_draws(batch: Batch, draws: Draws, noise: NoiseSource, times: int = 1) -> Batch:
+    """The batch, which holds each record `times` times in a row, with fresh per-row randomness
+    from the door's own stream.
+
+    Guarantee: draws of different records are independent, and of one distribution. Pairs are
+    of one record's rows (a row that is left over stands alone), so who else is in the batch
+    changes nothing in what a record is averaged over.
+
+    On a GPU only its seed is the stream's: what a record is averaged over is inside the clip,
+    where no guarantee rests on it, and there is a lot of it.
+    """
+    device, rows = batch.features.device, len(batch)
+    drawn = _seeded if device.type == "cuda" else _streamed
+    filled = {}
+    for name, form in draws.items():
+        if name.endswith((PAIRED, MIRRORED)):
+            each = rows // times * math.ceil(times / 2)
+            filled[name] = _in_pairs(name, drawn(name, (each, *form), noise, device), times)
+        else:
+            filled[name] = drawn(name, (rows, *form), noise, device)
+    return Batch(batch.features, batch.attributes, filled, batch.label)
+
+
+def _in_pairs(name: str, values: torch.Tensor, times: int) -> torch.Tensor:
+    """Each record's values twice, and of an odd number of rows the last one once."""
+    pairs = values.reshape(-1, math.ceil(times / 2), *values.shape[1:])
+    rows = pairs.repeat_interleave(2, dim=1)
+    if name.endswith(MIRRORED):
+        rows[:, 1::2] *= -1
+    return rows[:, :times].flatten(0, 1)
+
+
+def _streamed(
+    name: str, shape: tuple[int, ...], noise: NoiseSource, device: torch.device
+) -> torch.Tensor:
+    if name.startswith("uniform"):
+        return noise.uniform(shape, device, torch.float32)
+    return noise.normal(shape, device)
+
+
+def _seeded(
+    name: str, shape: tuple[int, ...], noise: NoiseSource, device: torch.device
+) -> torch.Tensor:
+    generator = torch.Generator(device).manual_seed(noise.callback_stream_seed())
+    draw = torch.rand if name.startswith("uniform") else torch.randn
+    return draw(shape, generator=generator, device=device)
+
+
+def random_batch(like: Records, rows: int, device: torch.device) -> Batch:
+    """Random rows of the same form as `like`; nothing of `like` itself is in them.
+
+    For trials before first use: checking callbacks and timing backends. The first two
+    rows agree in every attribute, so that a callback that mixes the rows of one class is
+    seen to do so; rows of another class stand between them and the fourth, so that one
+    that sorts rows by class is.
+    """
+    generator = torch.Generator().manual_seed(rows)
+    features = torch.rand((rows, *like.shape), generator=generator)
+    columns = {}
+    for attribute in like.schema.attributes:
+        soft = like.attributes[attribute.name].ndim == 2
+        column = _random_column(rows, len(attribute.classes), soft, generator)
+        column[1:2] = column[:1]
+        column[2:3] = _another(column[:1], len(attribute.classes), soft)[: len(column[2:3])]
+        column[3:4] = column[:1][: len(column[3:4])]
+        columns[attribute.name] = column.to(device)
+    return Batch(features.to(device), columns, {}, like.schema.label)
+
+
+def _another(value: torch.Tensor, classes: int, soft: bool) -> torch.Tensor:
+    """Another class, or probabilities that favour another one, where there is more than one."""
+    return value.roll(1, dims=1) if soft else (value + 1) % classes
+
+
+def _random_column(rows: int, classes: int, soft: bool, generator: torch.Generator) -> torch.Tensor:
+    if soft:
+        return torch.softmax(torch.randn(rows, classes, generator=generator), dim=1)
+    return torch.randint(classes, (rows,), generator=generator)

@@ -1,0 +1,327 @@
+"""The door: everything that can be done with private records, and nothing else.
+
+A `Door` belongs to one run and one plan. It hands out `PrivateRecords` handles whose
+operations are private mechanisms; each reserves its place in the ledger before noise is
+drawn and is committed with what it gave out. The threat model is a mistaken author, not
+a malicious one: Python cannot hide memory from a program that goes looking for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import torch
+
+from understudy.data.records import Records
+from understudy.errors import PrivacyError, UserError
+from understudy.privacy.door.interrupts import DeferredInterrupt
+from understudy.privacy.door.private_records import PrivateRecords
+from understudy.privacy.door.replay_tape import Tape
+from understudy.privacy.ledger.journal import Journal
+from understudy.privacy.ledger.owner_log import OwnerLog
+from understudy.privacy.ledger.state import State
+from understudy.privacy.noise.source import NoiseSource
+from understudy.privacy.plan.mechanisms import DPSGD, Mechanism, Reveal
+from understudy.privacy.plan.plan import Plan
+from understudy.privacy.sums.grid import NOISE_STEPS, Grid
+from understudy.progress import Progress, Silent
+
+_CALLBACK_FAILED = "a callback on private records failed; start the run again."
+_NOT_SAVED = "the last block of work could not be saved; resume the run."
+
+
+class Door:
+    """One run's way to its private records."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        noise: NoiseSource,
+        *,
+        device: torch.device | str = "cpu",
+        progress: Progress | None = None,
+        owner_log: OwnerLog | None = None,
+        shard_key: bytes = b"",
+        tape: Tape | None = None,
+    ) -> None:
+        self.noise = noise
+        self.device = torch.device(device)
+        self.progress = progress or Silent()
+        self.owner_log = owner_log or OwnerLog(None)
+        self.shard_key = shard_key
+        self._journal = journal
+        self._tape = tape
+        self._interrupt = DeferredInterrupt()
+        self._done_in_block = 0
+        self._marked = True
+        self._shut: str | None = None
+        self._on_commit: Callable[[int], None] | None = None
+        self._given: dict[str, int] = {}
+        self._snapshot: Callable[[], State] = State
+
+    @property
+    def plan(self) -> Plan:
+        return self._journal.plan
+
+    @property
+    def scratch(self) -> Path:
+        return self._journal.scratch
+
+    def handles(
+        self, parts: Mapping[str, Records], counts: Mapping[str, int]
+    ) -> dict[str, PrivateRecords]:
+        """One handle per part, with its declared count of units."""
+        for name in parts:
+            if counts[name] < 1:
+                raise UserError(f"the declared count of part {name!r} must be at least 1.")
+        return {
+            name: PrivateRecords(self, name, part, counts[name]) for name, part in parts.items()
+        }
+
+    def spent(self, mechanism: Mechanism) -> int:
+        """Committed uses, and those of the block in progress."""
+        reserve = self._journal.ledger.open_block
+        spent = self._journal.spent(mechanism.name)
+        if reserve is None or reserve.body["mechanism"] != mechanism.name:
+            return spent
+        return spent - int(reserve.body["uses"]) + self._done_in_block
+
+    def wants(self, mechanism: Mechanism) -> bool:
+        """Whether the plan still has uses of it, or a kept output to give back."""
+        given = self._given.get(mechanism.name, 0)
+        kept = self._journal.has_output(mechanism.name, given)
+        return kept or self.spent(mechanism) < mechanism.uses or isinstance(mechanism, DPSGD)
+
+    def reveal(self, mechanism: Reveal) -> None:
+        """Record that raw records leave; the first time is charged, and that is all."""
+        if self.spent(mechanism):
+            return
+        self.settle()
+        self._begin(mechanism, 1)
+        self._commit(1, None, None)
+        self._interrupt.raise_if_pending()
+
+    def release(
+        self,
+        mechanism: Mechanism,
+        uses: int,
+        exact: Callable[[], torch.Tensor],
+        deviation: float,
+    ) -> torch.Tensor:
+        """Do one whole release: reserve, compute, add noise, commit with its output.
+
+        Guarantee: what comes back is `exact()` plus independent Gaussian noise of standard
+        deviation `deviation` on every coordinate; the caller answers for the sensitivity of
+        `exact` that makes this the mechanism's event. After a restart a committed release
+        gives back what it gave then; it is neither computed nor charged again.
+        """
+        return self._release(mechanism, uses, lambda: self.noised(exact(), deviation))
+
+    def release_on_grid(
+        self, mechanism: Mechanism, steps: Callable[[], torch.Tensor], grid: Grid
+    ) -> torch.Tensor:
+        """Do one whole release with exact noise; otherwise as `release`.
+
+        Guarantee: what comes back is a function of `steps()`, an integer vector, plus
+        independent discrete Gaussian noise of scale `NOISE_STEPS` on every coordinate,
+        added in integers. The caller answers for `steps` moving by at most
+        `grid.sensitivity` (L2) under adding or removing one unit.
+        """
+        return self._release(mechanism, 1, lambda: self.noised_on_grid(steps(), grid))
+
+    def _release(
+        self, mechanism: Mechanism, uses: int, noisy: Callable[[], torch.Tensor]
+    ) -> torch.Tensor:
+        kept = self._next_kept(mechanism)
+        if kept is not None:
+            return self._through(kept)
+        self.settle()
+        self._begin(mechanism, uses)
+        with self.breaking():
+            output = noisy().float().cpu()
+        self._commit(uses, State(tensors={"output": output}), None)
+        self._given[mechanism.name] += 1
+        self._interrupt.raise_if_pending()
+        return self._through(output)
+
+    def noised(self, value: torch.Tensor, deviation: float) -> torch.Tensor:
+        """`value` plus Gaussian noise, in float64: the one place where such noise is added."""
+        return value.double() + deviation * self.noise.normal(
+            value.shape, value.device, torch.float64
+        )
+
+    def noised_on_grid(self, steps: torch.Tensor, grid: Grid) -> torch.Tensor:
+        """`steps` plus exact noise, in integers, and only then scaled: the one place for it."""
+        if steps.dtype != torch.int64:
+            raise PrivacyError(f"exact noise is added to int64 steps, not to {steps.dtype}.")
+        noisy = steps + self.noise.discrete_gaussian(steps.shape, NOISE_STEPS, steps.device)
+        return noisy.double() * grid.step
+
+    def begin_step(self, mechanism: Mechanism, block: int) -> None:
+        """Make sure that a reserved block covers the next step."""
+        self._refuse_if_shut()
+        if not self._marked:
+            raise PrivacyError(
+                "call context.checkpoint(...) after every step, where the state is consistent."
+            )
+        reserve = self._journal.ledger.open_block
+        if reserve is not None and (
+            reserve.body["mechanism"] != mechanism.name
+            or self._done_in_block >= reserve.body["uses"]
+        ):
+            self.settle()
+            reserve = None
+        if reserve is None:
+            left = mechanism.uses - self._journal.spent(mechanism.name)
+            self._begin(mechanism, min(block, left) if left > 0 else 1)
+
+    def end_step(self, output: torch.Tensor) -> torch.Tensor:
+        """Count a step whose noise is drawn; it waits for the method's next checkpoint."""
+        self._done_in_block += 1
+        self._marked = False
+        return self._through(output)
+
+    @contextmanager
+    def breaking(self) -> Iterator[None]:
+        """Work on private records: if it raises, the door stays shut in this process.
+
+        Whether a callback fails may depend on the records, so a method that catches the
+        error must not learn anything more. The owner may resume in another process, as after
+        a full disk or a broken GPU; the ledger then shows after how many steps it stopped.
+        """
+        self._refuse_if_shut()
+        finished = False
+        try:
+            yield
+            finished = True
+        finally:
+            if not finished:
+                self._shut = _CALLBACK_FAILED
+                self.abandon()
+
+    def on_commit(self, tell: Callable[[int], None] | None) -> None:
+        """Who is told how many steps a committed block held (a progress bar)."""
+        self._on_commit = tell
+
+    def checkpoint(self, snapshot: Callable[[], State]) -> None:
+        """Stage a point to go on from; commit the block here if it is full.
+
+        When a block is full must not depend on how long its steps took: that tells how
+        many records they drew, and the ledger shows it.
+        """
+        self._refuse_if_shut()
+        self._marked = True
+        reserve = self._journal.ledger.open_block
+        if reserve is None or not self._done_in_block:
+            self._interrupt.raise_if_pending()
+            return
+        self._snapshot = snapshot
+        if self._done_in_block >= reserve.body["uses"] or self._interrupt.pending:
+            self._commit(self._done_in_block, None, snapshot())
+            self._interrupt.raise_if_pending()
+
+    def restore(self) -> State | None:
+        return self._journal.method_state()
+
+    def settle(self) -> None:
+        """Commit what is open, at the last staged point."""
+        self._refuse_if_shut()
+        if self._journal.ledger.open_block is not None:
+            if not self._marked:
+                raise PrivacyError("call context.checkpoint(...) after the last step.")
+            if self._done_in_block:
+                self._commit(self._done_in_block, None, self._snapshot())
+            else:
+                self._void()
+        self._interrupt.raise_if_pending()
+
+    def abandon(self) -> None:
+        """After an exception: charge the steps that were shown. The state behind them is kept if
+        nothing was shown since its checkpoint; else it may be half way, and is lost.
+
+        A disk that refuses leaves the block open: it counts as spent until the next
+        process settles it. A GPU that failed cannot tell state or owner's figures either; the
+        first exception is the one to be seen.
+        """
+        try:
+            if self._journal.ledger.open_block is None or self._journal.left_to_recovery:
+                return
+            if not self._done_in_block:
+                with suppress(OSError):
+                    self._void()
+            else:
+                self._charge()
+        finally:
+            self._interrupt.end()
+
+    def _charge(self) -> None:
+        """The steps that were shown, with their state or without it, whatever comes between."""
+        kept = False
+        try:
+            kept = self._marked and self._kept_as_it_stands()
+        finally:
+            if not kept:
+                self._charge_without_state()
+
+    def _kept_as_it_stands(self) -> bool:
+        try:
+            with self._interrupt.uninterrupted():
+                self._commit(self._done_in_block, None, self._snapshot())
+        except Exception:  # noqa: BLE001 - whatever a method's snapshot raises, steps are charged
+            return self._journal.left_to_recovery
+        return True
+
+    def _charge_without_state(self) -> None:
+        lost = self._done_in_block
+        with suppress(OSError, RuntimeError):
+            self._commit(lost, None, None)
+            self.progress.say(
+                f"the last {lost} private steps are charged, and what they taught is lost: a "
+                "resumed run goes on from before them."
+            )
+
+    def _begin(self, mechanism: Mechanism, uses: int) -> None:
+        self._refuse_if_shut()
+        self._interrupt.begin()
+        try:
+            with self._interrupt.uninterrupted():
+                self._journal.reserve(mechanism.name, uses)
+                self._done_in_block = 0
+        except BaseException:
+            self._interrupt.end()
+            raise
+
+    def _commit(self, uses: int, outputs: State | None, method: State | None) -> None:
+        before, self._shut = self._shut, self._shut or _NOT_SAVED
+        with self._interrupt.uninterrupted():
+            self._journal.commit(uses, outputs, method)
+            self._done_in_block = 0
+            self._shut = before
+        self._interrupt.end()
+        self.owner_log.keep()
+        if self._on_commit is not None:
+            self._on_commit(uses)
+
+    def _void(self) -> None:
+        with self._interrupt.uninterrupted():
+            self._journal.void()
+        self._interrupt.end()
+        self.owner_log.drop()
+
+    def _refuse_if_shut(self) -> None:
+        if self._shut is not None:
+            raise PrivacyError(self._shut)
+
+    def _next_kept(self, mechanism: Mechanism) -> torch.Tensor | None:
+        """The committed output that this process has not yet given back, if any."""
+        given = self._given.setdefault(mechanism.name, 0)
+        kept = self._journal.output(mechanism.name, given)
+        if kept is None:
+            return None
+        self._given[mechanism.name] = given + 1
+        return kept.tensors["output"]
+
+    def _through(self, output: torch.Tensor) -> torch.Tensor:
+        return output if self._tape is None else self._tape.through(output)

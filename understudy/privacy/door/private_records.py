@@ -1,0 +1,298 @@
+"""The handle that a method holds: declared facts, and private mechanisms as operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+import numpy as np
+import torch
+
+from understudy.data.records import Records
+from understudy.data.schema import Schema
+from understudy.errors import PrivacyError, UserError
+from understudy.privacy.door.batch import TRIAL_ROWS, Batch, make_batch, random_batch
+from understudy.privacy.door.ensemble import Ensemble, Train, make_shards
+from understudy.privacy.door.rng_isolation import secluded
+from understudy.privacy.door.row_independence import check_places, check_rows
+from understudy.privacy.dpsgd.session import DPSGDSession
+from understudy.privacy.dpsgd.speed import Speed
+from understudy.privacy.local.gaussian import LocalNoise
+from understudy.privacy.plan.mechanisms import (
+    DPSGD,
+    EXACT,
+    LocalRelease,
+    Mechanism,
+    NoisyHistogram,
+    NoisySum,
+    Reveal,
+)
+from understudy.privacy.plan.plan import Plan
+from understudy.privacy.sums.clipping import Blocks, ClippedSum
+from understudy.privacy.sums.grid import Grid, GridSum
+from understudy.privacy.sums.units import Rows, UnitIndex
+
+if TYPE_CHECKING:
+    from understudy.privacy.door.door import Door
+
+M = TypeVar("M", bound=Mechanism)
+Vectors = torch.Tensor | Blocks
+_ROWS_AT_ONCE = 256
+_BAR = 100
+"""Bars show percents: the realised number of records is private."""
+
+
+class PrivateRecords:
+    """Records behind the door.
+
+    What can be read here is declared and public: `schema`, `shape`, and `count`, the
+    declared number of units (never the realised one). Records leave only as the outputs
+    of the mechanisms below, each of which must stand unspent in the run's plan.
+    """
+
+    def __init__(
+        self, door: Door, part: str, records: Records, count: int, origin: Records | None = None
+    ) -> None:
+        self._door = door
+        self._records = records
+        self._origin = records if origin is None else origin
+        self._units = UnitIndex(records)
+        self.part = part
+        self.count = count
+
+    @property
+    def schema(self) -> Schema:
+        return self._records.schema
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._records.shape
+
+    def __len__(self) -> NoReturn:
+        raise PrivacyError("the realised number of records is private; use .count.")
+
+    def __iter__(self) -> NoReturn:
+        raise PrivacyError("records stay behind the door; use a mechanism, or reveal(reason).")
+
+    def __reduce__(self) -> NoReturn:
+        raise PrivacyError("a handle to private records cannot be copied or saved.")
+
+    def map(self, fn: Callable[[torch.Tensor], torch.Tensor]) -> PrivateRecords:
+        """The same records with `fn` applied to each one's features, still behind the door.
+
+        Guarantee: free, because a record's new features depend on that record alone; an
+        `fn` that treats rows together is refused. No event.
+        """
+
+        def mapped(batch: Batch) -> torch.Tensor:
+            return fn(batch.features)
+
+        with self._door.breaking():
+            form = self._form(mapped, "map")
+            features = np.zeros((len(self._records), *form), np.float32)
+            for values, rows, _ in self._apply(mapped, form):
+                features[rows] = _dense_rows(values)[: len(rows)].float().cpu().numpy()
+        old = self._records
+        new = Records(features, old.attributes, old.schema, old.units)
+        return PrivateRecords(self._door, self.part, new, self.count, self._origin)
+
+    def noisy_sum(
+        self, vector_of: Callable[[Batch], Vectors], clip: float, sigma: float
+    ) -> torch.Tensor:
+        """The sum of one vector per unit, with Gaussian noise; float32 on the CPU.
+
+        Guarantee: releases the sum over units of `vector_of` (summed over a unit's
+        records, clipped to L2 norm `clip`), plus noise of standard deviation
+        `sigma * clip`. Sensitivity `clip` under adding or removing one unit. Event: one
+        Gaussian with multiplier `sigma`.
+
+        Where the plan says exact noise: a unit's vector is turned into whole steps of a
+        public grid, towards zero, its squared norm then at most `sensitivity^2` steps in
+        integers; sum and noise are integers. Event: one discrete Gaussian, charged with
+        multiplier `sigma` (the true one is at least that).
+        """
+        mechanism = self._planned(NoisySum, clip=clip, sigma=sigma)
+        return self._noisy_sum(mechanism, vector_of, clip)
+
+    def noisy_histogram(
+        self, bin_of: Callable[[Batch], torch.Tensor], bins: int, sigma: float
+    ) -> torch.Tensor:
+        """Counts over `bins` bins, with Gaussian noise; float32 on the CPU.
+
+        Guarantee: each record counts in the bin `bin_of` gives it; a unit's counts are
+        scaled to L2 norm at most 1, the sensitivity under adding or removing one unit.
+        Noise of standard deviation `sigma`. Event: one Gaussian with multiplier `sigma`,
+        or one discrete Gaussian where the plan says exact noise (see `noisy_sum`).
+        """
+        mechanism = self._planned(NoisyHistogram, bins=bins, sigma=sigma)
+
+        def one_hot(batch: Batch) -> Blocks:
+            chosen = bin_of(batch).long().clamp(0, bins - 1)
+            return Blocks(torch.ones(len(chosen), 1, device=chosen.device), chosen, bins)
+
+        return self._noisy_sum(mechanism, one_hot, 1.0)
+
+    def dp_sgd(
+        self, plan: Plan, speed: Speed | None = None, name: str | None = None
+    ) -> DPSGDSession:
+        """A session of DP-SGD steps as planned; see `DPSGDSession.step` for the guarantee."""
+        if plan.ident != self._door.plan.ident:
+            raise PrivacyError("this plan is not the run's plan; use the plan given to fit.")
+        mechanism = self._planned(DPSGD, **({"name": name} if name else {}))
+        return DPSGDSession(
+            self._door, mechanism, speed or Speed(), self._records, self._units, self.count
+        )
+
+    def ensemble(self, shards: int, train: Train) -> Ensemble:
+        """Models trained on disjoint shards, sealed; only noisy answers come out.
+
+        Guarantee: a unit's shard depends on a keyed hash of the unit alone, so adding or
+        removing one unit changes one shard. Training itself costs nothing: no model and
+        no output of `train` leaves. Each answer is an event of its own.
+        """
+        parts = make_shards(self._records, self._origin, shards, self._door.shard_key)
+        return Ensemble(self._door, self.part, parts, train)
+
+    def transform(self, fn: Callable[[Records], Records], reason: str) -> Records:
+        """Records leave through `fn`.
+
+        Guarantee: none, and the event is non-private, unless `fn` is one of privacy's own
+        local mechanisms (`LocalNoise`), which draws its own noise; then the event is that
+        mechanism's, per record under replace-one.
+        """
+        # Not a subclass: another clipping would have another sensitivity.
+        if type(fn) is not LocalNoise:
+            return fn(self.reveal(reason))
+        mechanism = self._planned(LocalRelease, radius=fn.radius, sigma=fn.sigma)
+        features = self._door.release(
+            mechanism, 1, lambda: fn.clipped(self._records), 2 * fn.radius * fn.sigma
+        )
+        return Records(features.numpy(), {}, Schema(()))
+
+    def reveal(self, reason: str) -> Records:
+        """The raw records. Guarantee: none; the plan must say so and the claim will."""
+        if not reason.strip():
+            raise UserError("reveal needs a reason that the claim can state.")
+        planned = [
+            m for m in self._door.plan.mechanisms if isinstance(m, Reveal) and m.part == self.part
+        ]
+        if not planned:
+            raise PrivacyError(
+                "the plan reveals nothing; a method that needs raw records plans a Reveal "
+                "under Budget.empirical()."
+            )
+        self._door.reveal(planned[0])
+        return self._records
+
+    def _noisy_sum(
+        self,
+        mechanism: NoisySum | NoisyHistogram,
+        vector_of: Callable[[Batch], Vectors],
+        clip: float,
+    ) -> torch.Tensor:
+        door = self._door
+        # Whether every unit has one record is private: only its declaration may choose
+        # between orders of floating-point operations.
+        alone = self._records.units is None
+        if mechanism.noise == EXACT:
+            grid = Grid.of(clip, mechanism.sigma)
+
+            def on_grid(width: int) -> GridSum:
+                return GridSum(grid, width, door.device, alone)
+
+            return door.release_on_grid(
+                mechanism, lambda: self._sum_over_units(vector_of, on_grid), grid
+            )
+
+        def clipped(width: int) -> ClippedSum:
+            return ClippedSum(clip, width, door.device, alone)
+
+        return door.release(
+            mechanism, 1, lambda: self._sum_over_units(vector_of, clipped), mechanism.sigma * clip
+        )
+
+    def _sum_over_units(
+        self, vector_of: Callable[[Batch], Vectors], start: Callable[[int], ClippedSum]
+    ) -> torch.Tensor:
+        form = self._form(vector_of, "vector_of")
+        if len(form) != 1:
+            raise PrivacyError(
+                f"vector_of must return one vector a row; it gave rows of shape {list(form)}."
+            )
+        total = start(form[0])
+        for vectors, _, owners in self._apply(vector_of, form):
+            total.add(vectors, owners)
+        return total.finish()
+
+    def _form(self, fn: Callable[[Batch], Vectors], what: str) -> tuple[int, ...]:
+        """Check `fn` on random rows; the shape of its value for one row, thereby public."""
+        trial = random_batch(self._records, TRIAL_ROWS, self._door.device)
+        with secluded(self._door.noise.callback_stream_seed()), torch.no_grad():
+            form = tuple(check_rows(_dense(fn), trial, what).shape[1:])
+            if any(getattr(m, "noise", None) == EXACT for m in self._door.plan.mechanisms):
+                many = random_batch(self._records, _ROWS_AT_ONCE * 3 // 2, self._door.device)
+                check_places(_packed(fn), many, what)
+            return form
+
+    def _apply(
+        self, fn: Callable[[Batch], Vectors], form: tuple[int, ...]
+    ) -> Iterator[tuple[Vectors, Rows, Rows]]:
+        """`fn` over all records in padded chunks: output, real rows, unit of every row."""
+        door, size = self._door, _ROWS_AT_ONCE
+        rows, owners = self._units.rows(np.arange(len(self._units)))
+        with door.progress.task("reading private records", _BAR) as bar:
+            for start in range(0, len(rows), size):
+                part, own = rows[start : start + size], owners[start : start + size]
+                missing = size - len(part)
+                padded = np.concatenate([part, np.repeat(part[:1], missing)])
+                with secluded(door.noise.callback_stream_seed()), torch.no_grad():
+                    output = fn(make_batch(self._records, padded, door.device))
+                if tuple(output.shape) != (size, *form):
+                    raise PrivacyError("a callback gave another shape than on random records.")
+                yield output, part, np.concatenate([own, np.full(missing, -1)])
+                bar.advance(_share(start + size, len(rows)) - _share(start, len(rows)))
+
+    def _planned(self, kind: type[M], **fields: object) -> M:
+        """The mechanism of this kind and part in the plan, with exactly these numbers."""
+        fitting = [
+            m
+            for m in self._door.plan.mechanisms
+            if isinstance(m, kind)
+            and m.part == self.part
+            and all(getattr(m, field) == value for field, value in fields.items())
+        ]
+        unspent = [m for m in fitting if self._door.wants(m)]
+        if not unspent:
+            asked = ", ".join(f"{k}={v}" for k, v in fields.items())
+            raise PrivacyError(
+                f"the plan holds no unspent {kind.kind}({asked}) on part {self.part!r}; "
+                "say it in spend() first."
+            )
+        return unspent[0]
+
+
+def _dense(fn: Callable[[Batch], Vectors]) -> Callable[[Batch], torch.Tensor]:
+    def dense(batch: Batch) -> torch.Tensor:
+        return _dense_rows(fn(batch))
+
+    return dense
+
+
+def _packed(fn: Callable[[Batch], Vectors]) -> Callable[[Batch], torch.Tensor]:
+    """As `_dense`, without the zeros: values, and last the block they stand in."""
+
+    def packed(batch: Batch) -> torch.Tensor:
+        found = fn(batch)
+        if isinstance(found, Blocks):
+            return torch.cat((found.values, found.block.unsqueeze(1)), dim=1)
+        return found
+
+    return packed
+
+
+def _dense_rows(vectors: Vectors) -> torch.Tensor:
+    return vectors.dense() if isinstance(vectors, Blocks) else vectors
+
+
+def _share(rows: int, of: int) -> int:
+    return _BAR * min(rows, of) // of

@@ -1,0 +1,1 @@
+"""DP-SGD: sessions of noisy gradient steps, and the engine that computes them."""

@@ -1,0 +1,97 @@
+"""Per-record gradients by giving every layer one copy of its parameters per record.
+
+The copies are views of one parameter, expanded without memory. Each layer computes with the
+first of them, as it always does, and gives back the gradient of each: one matrix product
+over a record's draws and positions. So autograd itself returns per-record gradients, without
+hooks and without global state, and their memory never grows with the number of draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import nn
+
+from understudy.errors import PrivacyError
+from understudy.privacy.door.batch import Batch
+from understudy.privacy.dpsgd.backends.base import Loss, follow, trainable, twin_of
+from understudy.privacy.dpsgd.backends.record_layers import RECORD_LAYERS, Expansion
+from understudy.privacy.sums.gradient_pieces import Pieces
+
+
+class ExpandedBackend:
+    """Works on twins whose layers know of the expanded parameters; refuses other layers."""
+
+    name = "expanded"
+
+    def __init__(self, models: Sequence[nn.Module]) -> None:
+        self._models = list(models)
+        self._parameters = trainable(models)
+        if len(self._parameters) != sum(len(trainable([model])) for model in models):
+            raise PrivacyError("two models share a parameter; give it to one of them only.")
+        self._expansion = Expansion(self._parameters)
+        self._twins = [_twin(model, self._expansion) for model in models]
+        self._values = mean_values
+
+    def per_record(
+        self, loss: Loss, batch: Batch, multiplicity: int
+    ) -> tuple[torch.Tensor, Pieces]:
+        for model, twin in zip(self._models, self._twins, strict=True):
+            follow(model, twin)
+        records = len(batch) // multiplicity
+        weights = _precision(batch.features.device)
+        with self._expansion.over(records, len(batch), weights) as leaves:
+            with torch.enable_grad():
+                by_record = self._values(loss, self._twins, batch, records)
+            gradients = _gradients(by_record, leaves)
+        return by_record.detach().float(), Pieces(gradients)
+
+
+def mean_values(
+    loss: Loss, models: Sequence[nn.Module], batch: Batch, records: int
+) -> torch.Tensor:
+    """The loss of each record: the mean over its rows, in float32."""
+    return loss(models, batch).float().reshape(records, -1).mean(dim=1)
+
+
+def _precision(device: torch.device) -> torch.dtype:
+    """Of weights and of their gradients, which are no better than the products they come from."""
+    if torch.is_autocast_enabled(device.type):
+        return torch.get_autocast_dtype(device.type)
+    return torch.float32
+
+
+def _gradients(values: torch.Tensor, leaves: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    if not values.requires_grad:
+        return tuple(torch.zeros_like(leaf) for leaf in leaves)
+    found = torch.autograd.grad(values.sum(), leaves, allow_unused=True)
+    return tuple(
+        torch.zeros_like(leaf) if g is None else g for leaf, g in zip(leaves, found, strict=True)
+    )
+
+
+def _twin(model: nn.Module, expansion: Expansion) -> nn.Module:
+    """A copy of the model that shares its parameters, with layers that know their records."""
+    twin = _with_record_layers(twin_of(model), expansion)
+    for name, module in _unaware(twin):
+        raise NotImplementedError(
+            f"no per-record gradients for {name or 'the model itself'} ({type(module).__name__})"
+        )
+    return twin
+
+
+def _with_record_layers(module: nn.Module, expansion: Expansion) -> nn.Module:
+    kind = RECORD_LAYERS.get(type(module))
+    if kind is not None and trainable([module]):
+        return kind(module, expansion)
+    for name, child in module.named_children():
+        setattr(module, name, _with_record_layers(child, expansion))
+    return module
+
+
+def _unaware(twin: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Modules that use trainable parameters of their own and do not tell records apart."""
+    for name, module in twin.named_modules():
+        if any(p.requires_grad for p in module.parameters(recurse=False)):
+            yield name, module

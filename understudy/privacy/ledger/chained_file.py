@@ -1,0 +1,117 @@
+"""A file of hash-chained entries that several processes may add to, one at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from understudy.errors import UserError
+from understudy.privacy.ledger.ledger import Entry, next_entry
+from understudy.privacy.ledger.state import sync_folder
+
+Addition = tuple[str, Mapping[str, Any]]
+"""The kind and body of an entry to come."""
+
+
+class ChainedFile:
+    """Append-only lines, each holding the hash of the one before.
+
+    `what` names the file in errors. A last line without an end was being written when its
+    process died; its writer never went on, so it does not count, and the next line takes
+    its place.
+    """
+
+    def __init__(self, path: Path, what: str) -> None:
+        self.path = path
+        self._what = f"{what} {path}"
+
+    def read(self) -> tuple[Entry, ...]:
+        """Every entry; an error names the line at which the chain breaks."""
+        if not self.path.exists():
+            return ()
+        with self._locked(os.O_RDONLY, fcntl.LOCK_SH) as descriptor:
+            return self._entries(descriptor)[0]
+
+    @property
+    def torn(self) -> bool:
+        """Whether the file ends in the middle of a line: a crash, or somebody cut it."""
+        content = self.path.read_bytes() if self.path.exists() else b""
+        return bool(content) and not content.endswith(b"\n")
+
+    def append(self, decide: Callable[[Sequence[Entry]], Sequence[Addition]]) -> None:
+        """Add what `decide` makes of the entries so far, in one locked, flushed step.
+
+        On the disk when this returns. If the disk refuses, the file stays as it was.
+        """
+        with self._locked(os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX) as descriptor:
+            entries, end = self._entries(descriptor)
+            chain = list(entries)
+            for kind, body in decide(entries):
+                chain.append(next_entry(chain, kind, body))
+            lines = b"".join(entry.line() for entry in chain[len(entries) :])
+            if lines:
+                self._write(descriptor, end, lines)
+
+    @contextmanager
+    def _locked(self, flags: int, lock: int) -> Iterator[int]:
+        try:
+            descriptor = os.open(self.path, flags, 0o600)
+        except OSError as error:
+            raise UserError(f"cannot open the {self._what}: {error.strerror}.") from error
+        try:
+            fcntl.flock(descriptor, lock)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _entries(self, descriptor: int) -> tuple[tuple[Entry, ...], int]:
+        """The entries, and where the last whole line ends."""
+        content = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+        *lines, torn = content.split(b"\n")
+        entries: list[Entry] = []
+        for number, line in enumerate(lines, start=1):
+            entries.append(self._parse(line, entries, number))
+        return tuple(entries), len(content) - len(torn)
+
+    def _parse(self, line: bytes, before: Sequence[Entry], number: int) -> Entry:
+        place = f"{self._what}, line {number}"
+        try:
+            data = json.loads(line)
+            entry = next_entry(before, data["kind"], data["body"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{place}: not an entry; restore the file from a copy.") from error
+        if entry.line() != line + b"\n":
+            raise UserError(
+                f"{place}: does not follow from the line before (edited, moved or lost); "
+                "restore the file from a copy."
+            )
+        return entry
+
+    def _write(self, descriptor: int, end: int, lines: bytes) -> None:
+        try:
+            os.ftruncate(descriptor, end)
+            written = 0
+            while written < len(lines):
+                written += os.pwrite(descriptor, lines[written:], end + written)
+            os.fsync(descriptor)
+            sync_folder(self.path.parent)
+        except OSError as error:
+            os.ftruncate(descriptor, end)
+            raise UserError(f"cannot write the {self._what}: {error.strerror}.") from error
+
+
+def write_secret(path: Path, secret: bytes) -> None:
+    """Write hex digits that only the owner can read, whole or not at all."""
+    temporary = path.with_name(f"{path.name}.new")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    with os.fdopen(os.open(temporary, flags, 0o600), "w", encoding="ascii") as file:
+        file.write(secret.hex())
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    sync_folder(path.parent)

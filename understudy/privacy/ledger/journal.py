@@ -1,0 +1,220 @@
+"""The journal: a ledger together with the state that each block of work leaves behind.
+
+A block is *reserved* in the ledger before its noise is drawn. When it is *committed*,
+the door's outputs, the method's state and the commit entry form one folder that is
+renamed once; the ledger line is then copied from it. So at any instant either the whole
+block is kept and charged, or nothing of it is kept: a block whose process died is
+recorded as *void* and run again with fresh noise.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from understudy.errors import PrivacyError, UserError
+from understudy.privacy.ledger.ledger import Entry, Ledger, spent_uses
+from understudy.privacy.ledger.state import (
+    State,
+    load_state,
+    save_state,
+    sync_folder,
+    write_durably,
+)
+from understudy.privacy.plan.plan import Plan
+
+
+class Journal:
+    """One run's ledger and block folders, held by one process."""
+
+    def __init__(self, folder: Path, ledger: Ledger, lock: int) -> None:
+        self._folder = folder
+        self._ledger = ledger
+        self._lock = lock
+
+    @classmethod
+    def create(cls, folder: Path, plan: Plan, run: Mapping[str, Any]) -> Journal:
+        """Begin a run in `folder`; the plan becomes the ledger's first line."""
+        with _locked(folder) as lock:
+            _make_rooms(folder)
+            if any((folder / "checkpoints").iterdir()):
+                raise PrivacyError(
+                    f"{folder / 'checkpoints'} holds blocks of another run; use a new folder."
+                )
+            return cls(folder, Ledger.create(folder / "ledger.jsonl", plan, run), lock)
+
+    @classmethod
+    def open(cls, folder: Path) -> Journal:
+        """Go on with a run, first settling what a dead process left: commit or void."""
+        with _locked(folder) as lock:
+            journal = cls(folder, Ledger.open(folder / "ledger.jsonl"), lock)
+            _make_rooms(folder)
+            journal._recover()
+            return journal
+
+    @property
+    def ledger(self) -> Ledger:
+        return self._ledger
+
+    @property
+    def plan(self) -> Plan:
+        return self._ledger.plan
+
+    @property
+    def scratch(self) -> Path:
+        return self._folder / "scratch"
+
+    @property
+    def left_to_recovery(self) -> bool:
+        """Whether a commit was cut short so late that only opening the journal again, in
+        a new process, can settle it."""
+        reserve = self._ledger.open_block
+        return self._ledger.in_doubt or (reserve is not None and self._kept(reserve).exists())
+
+    def spent(self, mechanism: str) -> int:
+        return spent_uses(self._ledger.entries).get(mechanism, 0)
+
+    def reserve(self, mechanism: str, uses: int) -> None:
+        self._ledger.reserve(mechanism, uses)
+
+    def commit(self, uses: int, outputs: State | None, method: State | None) -> None:
+        """Keep the open block: `outputs` are releases to give back after a restart."""
+        entry = self._ledger.commit_entry(uses)
+        self._ledger.check(entry)
+        pending = self._pending(entry)
+        _remove(pending)
+        pending.mkdir(parents=True)
+        if outputs is not None:
+            save_state(pending, "outputs", outputs)
+        if method is not None:
+            save_state(pending, "method", method)
+        write_durably(pending / "commit.json", entry.line())
+        sync_folder(pending)
+        pending.rename(self._kept(entry))
+        sync_folder(pending.parent)
+        self._ledger.append(entry)
+        self._prune(method is not None, entry)
+
+    def void(self) -> None:
+        """Give up the open block, of which nothing was shown; what it wrote is deleted."""
+        _remove(self.scratch)
+        self.scratch.mkdir()
+        self._ledger.void()
+
+    def close(self) -> None:
+        """The run is complete: nothing more may be done under this plan."""
+        if not self._ledger.closed:
+            self._ledger.close()
+
+    def release_lock(self) -> None:
+        os.close(self._lock)
+
+    def output(self, mechanism: str, index: int) -> State | None:
+        """The committed release number `index` of one mechanism, if there is one."""
+        kept = self._outputs(mechanism)
+        return load_state(kept[index], "outputs") if index < len(kept) else None
+
+    def has_output(self, mechanism: str, index: int) -> bool:
+        return index < len(self._outputs(mechanism))
+
+    def method_state(self) -> State | None:
+        """The method's state of the last committed block that holds one."""
+        for entry in reversed(self._ledger.entries):
+            if entry.kind == "commit" and (self._kept(entry) / "method.json").exists():
+                return load_state(self._kept(entry), "method")
+        return None
+
+    def _recover(self) -> None:
+        reserve = self._ledger.open_block
+        if reserve is not None:
+            kept = self._kept(reserve)
+            if kept.exists():
+                self._ledger.append(_read_commit(kept, self._ledger))
+            else:
+                self.void()
+        for leftover in (self._folder / "checkpoints").glob(".pending-*"):
+            _remove(leftover)
+
+    def _outputs(self, mechanism: str) -> list[Path]:
+        """Blocks of this mechanism that hold a release; blocks of steps hold none."""
+        return [
+            self._kept(entry)
+            for entry in self._ledger.entries
+            if entry.kind == "commit"
+            and entry.body["mechanism"] == mechanism
+            and (self._kept(entry) / "outputs.json").exists()
+        ]
+
+    def _prune(self, has_method_state: bool, newest: Entry) -> None:
+        """Delete method states that a newer one replaces; releases stay."""
+        if not has_method_state:
+            return
+        for entry in self._ledger.entries:
+            kept = self._kept(entry) if entry.kind == "commit" else None
+            if kept is None or entry.index == newest.index or not kept.exists():
+                continue
+            for name in ("method.json", "method.safetensors"):
+                (kept / name).unlink(missing_ok=True)
+
+    def _kept(self, entry: Entry) -> Path:
+        return self._folder / "checkpoints" / f"block-{entry.body['block']:06d}"
+
+    def _pending(self, entry: Entry) -> Path:
+        return self._folder / "checkpoints" / f".pending-{entry.body['block']:06d}"
+
+
+def _read_commit(kept: Path, ledger: Ledger) -> Entry:
+    foreign = f"{kept.name} does not belong to this ledger; restore the run folder."
+    try:
+        data = json.loads((kept / "commit.json").read_text())
+        entry = ledger.commit_entry(data["body"]["uses"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise PrivacyError(foreign) from error
+    if entry.hash != data["hash"]:
+        raise PrivacyError(foreign)
+    return entry
+
+
+def _make_rooms(folder: Path) -> None:
+    for room in ("checkpoints", "scratch"):
+        (folder / room).mkdir(exist_ok=True)
+
+
+def _remove(folder: Path) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[int]:
+    """Only one process may work in a run folder; the lock dies with it.
+
+    What happens inside keeps the lock if it succeeds and gives it back if it raises.
+    """
+    try:
+        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise UserError(f"cannot work in the run folder {folder}: {error.strerror}.") from error
+    done = False
+    try:
+        _take(handle, folder)
+        yield handle
+        done = True
+    finally:
+        if not done:
+            os.close(handle)
+
+
+def _take(handle: int, folder: Path) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise UserError(
+            f"another process is working in {folder}; wait for it or stop it."
+        ) from error

@@ -1,0 +1,1 @@
+"""Local mechanisms: every record leaves with noise of its own."""

@@ -1,0 +1,1 @@
+"""Clipped sums over units: where one unit's influence is bounded."""

@@ -1,0 +1,241 @@
+"""The clipped sum: the one place where a unit's influence is bounded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from understudy.errors import PrivacyError
+from understudy.privacy.sums.gradient_pieces import Pieces, PieceSums
+from understudy.privacy.sums.units import Rows
+
+_LEAST_FACTOR = 1e-30
+"""Below this a float32 factor loses digits, and a clipped vector could be too long."""
+
+_VALUES_AT_ONCE = 2**25
+"""Scaled and summed at once, so that the copies this takes stay small beside the gradients."""
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Vectors of length `blocks * d` that are zero outside one block of length d each.
+
+    What a class-conditional feature is: `values[i]` stands in block `block[i]`. Saves
+    building the zeros.
+    """
+
+    values: torch.Tensor
+    block: torch.Tensor
+    blocks: int
+
+    def __post_init__(self) -> None:
+        if self.values.ndim != 2 or self.block.shape != self.values.shape[:1]:
+            raise PrivacyError(
+                "Blocks needs values [rows, d] and one block number a row, not "
+                f"{list(self.values.shape)} and {list(self.block.shape)}."
+            )
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.values), self.blocks * self.values.shape[1]
+
+    def dense(self) -> torch.Tensor:
+        rows, width = self.values.shape
+        full = self.values.new_zeros(rows, self.blocks, width)
+        full[torch.arange(rows, device=full.device), self.block] = self.values
+        return full.reshape(rows, -1)
+
+
+def clip_factors(norms: torch.Tensor, clip: float) -> torch.Tensor:
+    """What to multiply vectors of these float64 norms by, as float32: at most 1, and such that
+    none is longer than `clip * (1 + 1e-6)`. Zero for one that is not finite, or longer than
+    1e30 clips: its values must not be used at all."""
+    factors = (clip / norms).clamp(max=1.0)
+    usable = torch.isfinite(norms) & (factors > _LEAST_FACTOR)
+    return torch.where(usable, factors, 0.0).float()
+
+
+def clip_rows(vectors: torch.Tensor, clip: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Float32 vectors [rows, width], each at L2 norm at most `clip * (1 + 1e-6)`, and the
+    norms they had. One that is not finite, or longer than 1e30 clips, becomes zero."""
+    norms = PieceSums().squares((vectors,)).sqrt()
+    factors = clip_factors(norms, clip).unsqueeze(1)
+    scaled: torch.Tensor = vectors * factors
+    if not bool(factors.all()):
+        scaled.masked_fill_(factors == 0, 0.0)
+    return scaled, norms
+
+
+@dataclass(frozen=True)
+class Clipped:
+    """What a chunk of units of one row each adds: their vectors, each clipped, as float64 [width].
+
+    norms: of the vectors before, as float64 [rows]. clip: which they were clipped to.
+    """
+
+    total: torch.Tensor
+    norms: torch.Tensor
+    clip: float
+
+
+def clip_into(
+    total: torch.Tensor, vectors: Pieces, used: torch.Tensor, clip: float, sums: PieceSums
+) -> torch.Tensor:
+    """Add rows to `total` (float64 [width]), each clipped; returns the norms that they had.
+
+    Guarantee: a row adds a vector of norm at most `clip * (1 + 1e-6)`, and zero where it is not
+    used (bool [rows]) or not finite. Nothing here waits for a GPU, so that it can be recorded.
+    """
+    if vectors.shape != (len(used), len(total)) or used.ndim != 1 or total.ndim != 1:
+        raise PrivacyError(
+            f"expected vectors [{len(used)}, {len(total)}], one a row, not {list(vectors.shape)}."
+        )
+    norms = sums.squares(vectors.values).sqrt()
+    factors = torch.where(used, clip_factors(norms, clip), 0.0)
+    sums.add_weighted(total, vectors.values, factors)
+    return norms
+
+
+class ClippedSum:
+    """The sum over units of their vectors, each clipped to L2 norm at most `clip`.
+
+    Guarantee: a unit's vector is the sum of its rows' vectors. What is added for a unit
+    has float32 norm at most `clip * (1 + 1e-6)`, whatever the rows hold: a unit with a
+    vector that is not finite (or longer than 1e30 clips) adds zero, and so does a padding
+    row. Norms are taken in float64 of the very values that are summed, in whatever precision
+    they came. Units are added up in float64, where rounding does not add to this. Adding or
+    removing one unit therefore moves the sum by at most `clip`.
+
+    Rows come in chunks with the rows of one unit together; a unit may go on in the next
+    chunk. Padding rows have unit -1 and stand last.
+    """
+
+    _values_at_once: ClassVar[int] = _VALUES_AT_ONCE
+
+    def __init__(
+        self,
+        clip: float,
+        width: int,
+        device: torch.device,
+        single: bool,
+        sums: PieceSums | None = None,
+    ) -> None:
+        self._clip = clip
+        self._single = single
+        self._sums = sums or PieceSums()
+        self._total = torch.zeros(width, dtype=torch.float64, device=device)
+        self._carry: torch.Tensor | None = None
+        self._carry_unit = -1
+        self.units = 0
+        self._clipped = torch.zeros((), dtype=torch.int64, device=device)
+
+    @property
+    def clipped(self) -> torch.Tensor:
+        """How many units were longer than the clip, as one number on the device: the owner's
+        figure, never released."""
+        return self._clipped
+
+    def add(self, vectors: torch.Tensor | Blocks | Pieces, units: Rows) -> None:
+        """Take one chunk: `vectors` [rows, width] and the unit of each row."""
+        self._check_form(vectors, units)
+        real = int((units >= 0).sum())
+        if not real:
+            return
+        if isinstance(vectors, Pieces):
+            if self._single:
+                self._add_pieces(vectors, real)
+                return
+            vectors = vectors.dense()
+        if isinstance(vectors, Blocks):
+            if self._single:
+                self._add_blocks(vectors, real)
+                return
+            vectors = vectors.dense()
+        rows = vectors[:real].float()
+        if self._single:
+            self._add_units(rows)
+        else:
+            self._add_grouped(rows, torch.from_numpy(units[:real]).to(rows.device))
+
+    def add_clipped(self, chunk: Clipped, real: int) -> None:
+        """Take a chunk that `clip_into` has summed; its first `real` rows were used.
+
+        Guarantee: as `clip_into`; a chunk of another clip, or of another kind of units, is refused.
+        """
+        if chunk.clip != self._clip or not self._single:
+            raise PrivacyError(
+                f"a chunk of single units clipped to {chunk.clip:g} cannot be added to a sum "
+                f"that clips {'units' if self._single else 'groups of rows'} to {self._clip:g}."
+            )
+        if chunk.total.shape != self._total.shape or len(chunk.norms) < real:
+            raise PrivacyError(
+                f"expected the sum of {real} rows or more of width {len(self._total)}, not of "
+                f"{len(chunk.norms)} of width {list(chunk.total.shape)}."
+            )
+        self._total += chunk.total
+        self._count(chunk.norms[:real])
+
+    def finish(self) -> torch.Tensor:
+        """The sum, as float64 [width]."""
+        if self._carry is not None:
+            self._add_units(self._carry.unsqueeze(0))
+            self._carry = None
+        return self._total
+
+    def _add_grouped(self, rows: torch.Tensor, units: torch.Tensor) -> None:
+        names, slots = torch.unique_consecutive(units, return_inverse=True)
+        sums = rows.new_zeros(len(names), rows.shape[1])
+        if self._carry is not None:
+            # Rows are added in their order, whichever chunk they came in: a unit's vector
+            # must not depend on where the units before it made the chunks end.
+            if int(names[0]) == self._carry_unit:
+                sums[0] = self._carry
+            else:
+                self._add_units(self._carry.unsqueeze(0))
+        sums.index_add_(0, slots, rows)
+        self._carry, self._carry_unit = sums[-1].clone(), int(names[-1])
+        if len(names) > 1:
+            self._add_units(sums[:-1])
+
+    def _add_units(self, vectors: torch.Tensor) -> None:
+        rows = max(1, self._values_at_once // max(1, vectors.shape[1]))
+        for some in torch.split(vectors, rows):
+            self._add_bounded(self._bounded(some))
+
+    def _add_bounded(self, bounded: torch.Tensor) -> None:
+        everyone = torch.ones(len(bounded), device=bounded.device)
+        # Plain sums: how many units stand in a chunk is private, and a compiler asks for it.
+        PieceSums().add_weighted(self._total, (bounded,), everyone)
+
+    def _add_pieces(self, vectors: Pieces, real: int) -> None:
+        """Whole chunks, so that they have one shape: padding rows are not used."""
+        used = torch.arange(len(vectors), device=self._total.device) < real
+        norms = clip_into(self._total, vectors, used, self._clip, self._sums)
+        self._count(norms[:real])
+
+    def _add_blocks(self, vectors: Blocks, real: int) -> None:
+        bounded = self._bounded(vectors.values[:real].float())
+        by_block = self._total.view(vectors.blocks, -1)
+        by_block.index_add_(0, vectors.block[:real], bounded.to(by_block.dtype))
+
+    def _bounded(self, vectors: torch.Tensor) -> torch.Tensor:
+        bounded, norms = clip_rows(vectors, self._clip)
+        self._count(norms)
+        return bounded
+
+    def _count(self, norms: torch.Tensor) -> None:
+        self.units += len(norms)
+        self._clipped += (norms > self._clip).sum()
+
+    def _check_form(self, vectors: torch.Tensor | Blocks | Pieces, units: Rows) -> None:
+        """A vector of another width could be broadcast, and count more than once."""
+        if tuple(vectors.shape) != (len(units), len(self._total)):
+            raise PrivacyError(
+                f"expected vectors [{len(units)}, {len(self._total)}], one a row and all of "
+                f"one width, not {list(vectors.shape)}."
+            )

@@ -1,0 +1,145 @@
+"""The processes that fit one run together, as `torchrun` starts them: who is who, and what the
+first one tells the others.
+
+What is told is a number, a text or tensors, as plain bytes; nothing is pickled. A process that
+ends early is seen by `torchrun`, which stops the others; waiting has no shorter limit, because
+one process may sample or compile for long while the others have nothing to do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+import torch
+from torch import distributed
+
+from understudy.data.records import Records
+from understudy.errors import UserError
+from understudy.privacy.ledger.state import State
+from understudy.privacy.sums.units import UnitIndex
+
+_PATIENCE = timedelta(days=7)
+_CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Team:
+    """The processes that train together, and which of them this is.
+
+    device: where what goes round must lie.
+    """
+
+    rank: int = 0
+    size: int = 1
+    device: torch.device = _CPU
+
+    @staticmethod
+    def join(device: torch.device) -> Team:
+        """Meet the processes that `torchrun` started beside this one; alone without it.
+
+        Each takes a GPU of its own where there are enough; else some share one.
+        """
+        if "WORLD_SIZE" not in os.environ:
+            return Team(device=device)
+        backend = "gloo"
+        if device.type == "cuda":
+            beside = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
+            here, gpus = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+            torch.cuda.set_device(here % gpus)
+            device = torch.device("cuda", here % gpus)
+            backend = "nccl" if beside <= gpus else "gloo"  # nccl wants a GPU each
+        if not distributed.is_initialized():
+            distributed.init_process_group(backend, timeout=_PATIENCE)
+        return Team(distributed.get_rank(), distributed.get_world_size(), device)
+
+    def leave(self) -> None:
+        """Part in good order, once everything is done."""
+        if self.size > 1 and distributed.is_initialized():
+            distributed.destroy_process_group()
+
+    @property
+    def leads(self) -> bool:
+        return self.rank == 0
+
+    @property
+    def alone(self) -> bool:
+        return self.size == 1
+
+    def shard(self, records: Records) -> Records:
+        """This process's part of the records: every unit, whole, is with exactly one process."""
+        index = UnitIndex(records)
+        rows, _ = index.rows(np.arange(self.rank, len(index), self.size))
+        return records.select(rows)
+
+    def summed(self, values: torch.Tensor) -> torch.Tensor:
+        """The sum over all processes; each gets it."""
+        if not self.alone:
+            distributed.all_reduce(values)
+        return values
+
+    def from_first(self, values: torch.Tensor) -> torch.Tensor:
+        """What the first process holds; the others' values are written over."""
+        if not self.alone:
+            distributed.broadcast(values, src=0)
+        return values
+
+    def number(self, number: int = 0) -> int:
+        """The first process's number."""
+        return int(self.from_first(torch.tensor(number, device=self.device)))
+
+    def text(self, text: str = "") -> str:
+        """The first process's text."""
+        return self._content(text.encode()).decode()
+
+    def tensors(self, named: dict[str, torch.Tensor] | None = None) -> dict[str, torch.Tensor]:
+        """The first process's tensors, on the CPU."""
+        from safetensors.torch import load, save
+
+        if self.alone:
+            return named or {}
+        plain = {k: t.detach().cpu().contiguous() for k, t in (named or {}).items()}
+        return load(self._content(save(plain) if self.leads else b""))
+
+    def state(self, state: State | None = None) -> State | None:
+        """The first process's state, or None where it has none."""
+        if self.alone or not self.number(int(state is not None)):
+            return state if self.leads else None
+        found = state or State()
+        tensors = self.tensors(dict(found.tensors))
+        return State(tensors, json.loads(self.text(json.dumps(dict(found.values)))))
+
+    def require_same(self, what: str, content: bytes) -> None:
+        """Stop here if the first process holds something else."""
+        mine = hashlib.sha256(content).hexdigest()
+        if self.text(mine) != mine:
+            raise UserError(
+                f"process {self.rank} of {self.size} has other {what} than the first; start all "
+                "of them with the same files and options."
+            )
+
+    def _content(self, content: bytes) -> bytes:
+        if self.alone:
+            return content
+        length = self.number(len(content))
+        if not length:
+            return b""
+        values = torch.zeros(length, dtype=torch.uint8)
+        if self.leads:
+            values = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+        return self.from_first(values.to(self.device)).cpu().numpy().tobytes()
+
+
+def records_digest(records: Records) -> bytes:
+    """What tells records apart, in their order."""
+    digest = hashlib.sha256(repr((records.features.shape, records.features.dtype)).encode())
+    digest.update(np.ascontiguousarray(records.features).tobytes())
+    for name in sorted(records.attributes):
+        digest.update(name.encode() + np.ascontiguousarray(records.attributes[name]).tobytes())
+    if records.units is not None:
+        digest.update("\0".join(str(unit) for unit in records.units.tolist()).encode())
+    return digest.digest()

@@ -30,13 +30,13 @@ import torch
 
 from understudy.audit.estimate import AuditPlan, require_some_power
 from understudy.audit.run_audit import Subject, Surroundings, judge, right_guesses
-from understudy.bench.away.fit_jobs import Lines, fitting_of, provenance_of
+from understudy.bench.away.fit_jobs import Lines, method_inputs, provenance_of
 from understudy.bench.away.job import FitJob
 from understudy.bench.evidence.provenance import Provenance
 from understudy.bench.work.measuring import peak_gigabytes
+from understudy.durable import replace_durably
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.ledger.journal import Journal
-from understudy.privacy.ledger.state import replace_durably
 from understudy.privacy.plan.plan import Plan
 from understudy.progress import Silent
 from understudy.run.context import RunContext, choose_device
@@ -163,7 +163,7 @@ def run(path: Path, device: str, out: Path) -> None:
     """Fit with canaries as a release would be fitted on this device, and count right guesses."""
     asked, told = Asked.read(path / FILE)
     job = FitJob.read(path / "job")
-    fitting = fitting_of(job, path, device)
+    fitting = method_inputs(job, path, device)
     where, lines = choose_device(device), Lines(job.title)
     folder = path / RUN
     if folder.exists():

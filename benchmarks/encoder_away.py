@@ -46,6 +46,7 @@ from face_job import (
 
 from understudy.data.records import Records
 from understudy.data.schema import Schema
+from understudy.durable import replace_durably
 from understudy.encoders.autoencoder_training import Checkpoint, settings_mark
 from understudy.encoders.encoder import Encoder
 from understudy.encoders.file import read_encoder, write_encoder
@@ -53,7 +54,6 @@ from understudy.encoders.provenance import REVEALED, Provenance
 from understudy.errors import UserError
 from understudy.methods.config import build_config, config_to_json
 from understudy.methods.vae import DenseNetVAE
-from understudy.privacy.ledger.state import replace_durably
 from understudy.progress import Task
 from understudy.run.context import choose_device
 

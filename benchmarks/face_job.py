@@ -17,8 +17,8 @@ import numpy as np
 import torch
 
 from understudy.data.records import Array, Records
+from understudy.durable import replace_durably
 from understudy.errors import UserError
-from understudy.privacy.ledger.state import replace_durably
 
 FORMAT = "understudy-encoder-away/1"
 FILE, JPEGS, ENDS, MEANS = "job.json", "jpegs.npy", "ends.npy", "means.npy"

@@ -17,8 +17,8 @@ from understudy.federated.collection_check import verify_any
 from understudy.filters.filter_file import load_filter
 from understudy.methods.registry import get_method
 from understudy.privacy.ledger.account_book import Book
-from understudy.run.fitting import load_synthesizer
 from understudy.run.folder import RunFolder
+from understudy.run.sampling import load_synthesizer
 
 OLD = Path(__file__).parent / "fixtures" / "version_0_1"
 DIGESTS = {

@@ -149,7 +149,7 @@ def test_nothing_is_left_where_the_disk_refuses(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("understudy.privacy.ledger.state.os.fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="No space"):
         write_encoder(tmp_path / "e.safetensors", encoder_of())
     assert list(tmp_path.iterdir()) == []

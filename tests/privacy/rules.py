@@ -189,8 +189,8 @@ def divisors_are_declared(folder: Path) -> bool:
 
 def the_book_knows_before_the_first_record_is_read(folder: Path) -> bool:
     """At the first look at a private record the whole plan stands in the owner's book."""
-    from understudy.run.fit import fit
     from understudy.run.folder import RunFolder
+    from understudy.run.start import enter_and_execute
 
     book = Book.open("a test", home=folder / "home")
     run = RunFolder(folder / "run")
@@ -218,7 +218,7 @@ def the_book_knows_before_the_first_record_is_read(folder: Path) -> bool:
         facts=SimpleNamespace(counts={"train": 5}),
         public=None,
     )
-    fit(prepared, run, book, NoiseSource(), Silent())  # type: ignore[arg-type]
+    enter_and_execute(prepared, run, book, NoiseSource(), Silent())  # type: ignore[arg-type]
     return bool(known) and all(known)
 
 

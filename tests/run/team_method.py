@@ -25,9 +25,9 @@ from understudy.privacy.plan.mechanisms import NoisyHistogram
 from understudy.privacy.plan.plan import Plan, Spend
 from understudy.privacy.team.team import Team
 from understudy.progress import Silent
-from understudy.run.fitting import Fitting, follow_plan
+from understudy.run.execute_plan import MethodInputs, execute_plan
 from understudy.run.folder import RunFolder, create_run_folder
-from understudy.run.following import follow_first
+from understudy.run.team_worker import work_for_leader
 
 COUNTED = NoisyHistogram("counts", bins=len(CLASSES), sigma=1.0)
 UNFINISHED = 3
@@ -106,8 +106,8 @@ class CountAndTrain:
         return Weights({name: value.detach() for name, value in model.state_dict().items()})
 
 
-def fitting(faults: Faults, count: int = UNITS) -> Fitting:
-    return Fitting(
+def fitting(faults: Faults, count: int = UNITS) -> MethodInputs:
+    return MethodInputs(
         method=CountAndTrain(faults),
         config={},
         parts={"train": records(count)},
@@ -128,9 +128,9 @@ def member(folder: Path, faults: Faults = NO_FAULTS, written: bool = True) -> in
     source = Written(team) if written else NoiseSource()
     try:
         if team.leads:
-            follow_plan(begun(folder), fitting(faults), source, Silent(), team)
+            execute_plan(begun(folder), fitting(faults), source, Silent(), team)
         else:
-            follow_first(fitting(faults), team, source)
+            work_for_leader(fitting(faults), team, source)
     except KeyboardInterrupt:
         return UNFINISHED
     return 0
@@ -140,10 +140,10 @@ def odd_one_out(folder: Path) -> int:
     """One process whose records are not the first one's."""
     team = Team.join(torch.device("cpu"))
     if team.leads:
-        follow_plan(begun(folder), fitting(NO_FAULTS), NoiseSource(), Silent(), team)
+        execute_plan(begun(folder), fitting(NO_FAULTS), NoiseSource(), Silent(), team)
         return 0
     try:
-        follow_first(fitting(NO_FAULTS, UNITS - 1), team)
+        work_for_leader(fitting(NO_FAULTS, UNITS - 1), team)
     except UserError as error:
         (folder / "said").write_text(str(error))
     return 1

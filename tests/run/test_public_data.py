@@ -19,8 +19,8 @@ from understudy.privacy.noise.source import NoiseSource
 from understudy.progress import Silent
 from understudy.run import public
 from understudy.run.config import RunConfig
-from understudy.run.fit import fitting_of
 from understudy.run.prepare import Prepared, prepare, run_facts
+from understudy.run.start import method_inputs
 
 KEY = b"k" * 32
 
@@ -97,7 +97,7 @@ def test_the_method_is_handed_the_records_and_a_place_beside_the_books(
     photos: str, tmp_path: Path
 ) -> None:
     book = Book.open("photos", tmp_path / "home")
-    public = fitting_of(prepared(photos, "digits"), book).public
+    public = method_inputs(prepared(photos, "digits"), book).public
     assert len(public.records["records"]) > 1000
     assert public.cache == tmp_path / "home" / "made-from-public-data"
 

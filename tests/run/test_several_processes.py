@@ -38,9 +38,9 @@ from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.team.records import FollowingRecords
 from understudy.privacy.team.team import Team
 from understudy.progress import Silent
-from understudy.run import fit
+from understudy.run import start
 from understudy.run.config import RunConfig
-from understudy.run.following import follow_first
+from understudy.run.team_worker import work_for_leader
 
 
 @pytest.fixture(autouse=True)
@@ -103,7 +103,7 @@ def test_a_process_with_other_records_is_refused(tmp_path: Path) -> None:
 
 def test_the_first_process_does_not_follow() -> None:
     with pytest.raises(UserError, match="has the run"):
-        follow_first(fitting(NO_FAULTS), Team())
+        work_for_leader(fitting(NO_FAULTS), Team())
 
 
 def test_every_process_has_the_same_handle() -> None:
@@ -150,12 +150,12 @@ def _in_process(place: Workplace, words: tuple[str, ...]) -> int:
 def test_every_process_draws_from_a_secret_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who joins in a follower is as secret as in the first: its stream is no public seed's."""
     drawn: list[NoiseSource] = []
-    monkeypatch.setattr(fit, "follow_first", lambda _, __, noise: drawn.append(noise))
+    monkeypatch.setattr(start, "work_for_leader", lambda _, __, noise: drawn.append(noise))
     monkeypatch.setattr(Team, "number", lambda *_: 0)
     config = RunConfig("digits", "dp-gan", 10.0, delta=1e-3)
     seeded = replace(config, insecure_noise_seed=3)
     for asked in (config, config, seeded):
-        fit.fit_along(asked, Team(1, 2, torch.device("cpu")))
+        start.execute_along(asked, Team(1, 2, torch.device("cpu")))
     assert [noise.insecure_seed is None for noise in drawn] == [True, True, False], "no secret"
-    values = [noise.uniform(8).tolist() for noise in (*drawn, fit.noise_of(seeded))]
+    values = [noise.uniform(8).tolist() for noise in (*drawn, start.noise_of(seeded))]
     assert len({tuple(value) for value in values}) == 4

@@ -75,7 +75,7 @@ def test_a_run_that_went_on_beside_this_one_is_told(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Runs that start together see no earlier one; the choice among them is a choice."""
-    real, inside = synthesize.fit, [False]
+    real, inside = synthesize.enter_and_execute, [False]
 
     def fit(*arguments: Any) -> None:
         if not inside[0]:
@@ -84,7 +84,7 @@ def test_a_run_that_went_on_beside_this_one_is_told(
             place.run(*words).succeeded()
         real(*arguments)
 
-    monkeypatch.setattr(synthesize, "fit", fit)
+    monkeypatch.setattr(synthesize, "enter_and_execute", fit)
     assert "1 earlier run" in tuning(place, *SMALL_MERF)
 
 

@@ -8,9 +8,9 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
+from understudy.durable import replace_durably
 from understudy.errors import UserError
 from understudy.methods.registry import method_names
-from understudy.privacy.ledger.state import write_durably
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _TEMPLATE_NAME, _TEMPLATE_CLASS, _TEMPLATE_TITLE = "class-means", "ClassMeans", "Class Means"
@@ -30,9 +30,7 @@ def new_method(name: str, file: Path | None = None) -> str:
     text = text.replace(_TEMPLATE_NAME, name).replace(_TEMPLATE_CLASS, own)
     text = text.replace(_TEMPLATE_TITLE, name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.new")
-    write_durably(new, text.encode())
-    new.rename(path)
+    replace_durably(path, text.encode())
     return f"{path}:{own}"
 
 

@@ -154,10 +154,10 @@ def _team(device: str) -> Team | None:
 
 def _fit_along(config: RunConfig, team: Team, home: Path | None) -> None:
     """In every process but the first, which does all the talking."""
-    from understudy.run.fit import fit_along
+    from understudy.run.start import execute_along
 
     try:
-        fit_along(config, team, home=home)
+        execute_along(config, team, home=home)
         team.leave()
     except KeyboardInterrupt as stop:
         raise typer.Exit(2) from stop

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 from understudy.data.records import Array, Records
+from understudy.durable import replace_durably
 from understudy.encoders.objective import Objective
 from understudy.encoders.specs import Spec
 from understudy.errors import UserError, reading
@@ -21,7 +22,7 @@ from understudy.nets.packing import pack_module, pack_optimizer, unpack_module, 
 from understudy.nets.seeding import built, derived_seed, stream
 from understudy.privacy.door.batch import Batch, Draws, make_batch
 from understudy.privacy.dpsgd.backends.base import trainable
-from understudy.privacy.ledger.state import State, replace_durably
+from understudy.privacy.ledger.state import State
 from understudy.progress import Progress
 
 _STEPS, _SETTINGS = "steps done", "settings"

@@ -19,12 +19,12 @@ from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as tensors_to_bytes
 
 from understudy.data.schema import Schema
+from understudy.durable import replace_durably
 from understudy.encoders.encoder import Encoder
 from understudy.encoders.provenance import Provenance
 from understudy.encoders.specs import spec_from_json, spec_to_json
 from understudy.errors import UserError, reading
 from understudy.nets.packing import pack_module, unpack_module
-from understudy.privacy.ledger.state import replace_durably
 
 FORMAT = "understudy-encoder/1"
 _KEY = "understudy"

@@ -18,10 +18,10 @@ from typing import Protocol
 import torch
 from torch import nn
 
+from understudy.durable import replace_durably
 from understudy.encoders.encoder import Encoder
 from understudy.errors import UserError
 from understudy.nets.vae import split_code
-from understudy.privacy.ledger.state import replace_durably
 
 RECORDS, NOISE, LABELS, LATENTS = "records", "noise", "labels", "latents"
 DECODED = "decoded"

@@ -8,7 +8,6 @@ reason, never a gap.
 from __future__ import annotations
 
 import json
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
@@ -17,6 +16,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from understudy.durable import replace_durably
 from understudy.errors import UserError
 from understudy.evaluate.protocol import Protocol
 
@@ -242,7 +242,7 @@ class Evaluation:
         text = json.dumps(self.to_json(), indent=1, allow_nan=False)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            _replace_file(path, f"{text}\n")
+            replace_durably(path, f"{text}\n".encode())
         except OSError as error:
             raise UserError(f"{path} could not be written: {error.strerror}.") from error
         return path
@@ -254,15 +254,3 @@ class Evaluation:
             return Evaluation.from_json(data)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(f"{path} cannot be read as metrics: {error!r}") from error
-
-
-def _replace_file(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

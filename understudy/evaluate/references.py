@@ -21,12 +21,12 @@ from typing import Any
 import torch
 
 from understudy.data.records import Records
+from understudy.durable import replace_durably
 from understudy.errors import UserError, reading
 from understudy.evaluate.classifier_figures import ClassifierFigure
 from understudy.evaluate.classifier_training import FittedClassifier, load_fitted
 from understudy.evaluate.protocol import Protocol
 from understudy.evaluate.selection import HELD_OUT, RULES
-from understudy.privacy.ledger.state import sync_folder, write_durably
 
 FORMAT = "understudy-reference/1"
 
@@ -114,7 +114,7 @@ class References:
 
     def _write(self, key: str, figures: Sequence[ClassifierFigure]) -> None:
         content = {"format": FORMAT, "figures": [figure.to_json() for figure in figures]}
-        _replace(self.folder / f"{key}.json", json.dumps(content, indent=1).encode())
+        replace_durably(self.folder / f"{key}.json", json.dumps(content, indent=1).encode())
 
     @contextmanager
     def _locked(self, key: str) -> Iterator[None]:
@@ -156,7 +156,7 @@ def _write_network(path: Path, fitted: FittedClassifier) -> None:
     state = fitted.network.state_dict()
     tensors = {k: v.detach().cpu().contiguous().clone() for k, v in state.items()}
     chosen = {"epoch": json.dumps(fitted.epoch), "score": json.dumps(fitted.score)}
-    _replace(path, save(tensors, metadata=chosen))
+    replace_durably(path, save(tensors, metadata=chosen))
 
 
 def _read_network(
@@ -171,10 +171,3 @@ def _read_network(
     return load_fitted(
         name, records, protocol.training, state, chosen["epoch"], chosen["score"], device
     )
-
-
-def _replace(path: Path, content: bytes) -> None:
-    new = path.with_name(f".{path.name}.new")
-    write_durably(new, content)
-    new.rename(path)
-    sync_folder(path.parent)

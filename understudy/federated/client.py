@@ -9,13 +9,13 @@ from pathlib import Path
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
+from understudy.durable import replace_durably
 from understudy.encoders.citation import Citation
 from understudy.encoders.encoder import Encoder
 from understudy.errors import UserError
 from understudy.federated.agreement import Agreement
 from understudy.federated.messages import agreement_asked, answer, declined
 from understudy.federated.user import User
-from understudy.privacy.ledger.state import replace_durably
 
 _STATE = "understudy"
 

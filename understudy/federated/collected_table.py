@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 
 from understudy.data.records import Array
 from understudy.data.schema import Attribute
+from understudy.durable import new_file
 from understudy.errors import UserError
 from understudy.federated.contribution import IMAGES
 from understudy.federated.merging import NOT_SENT, Merged
-from understudy.release.files import new_file
 from understudy.release.parquet_layout import hidden_bytes
 from understudy.release.png import encode_png, png_problem
 

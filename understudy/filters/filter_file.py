@@ -21,13 +21,13 @@ from safetensors import safe_open
 from safetensors.torch import save as tensors_to_bytes
 
 from understudy.data.schema import Attribute
+from understudy.durable import replace_durably
 from understudy.errors import UserError, reading
 from understudy.filters.choice import Choice
 from understudy.filters.distortion import Distortion
 from understudy.filters.filter import Filter
 from understudy.filters.model import FilterShape
 from understudy.nets.seeding import built
-from understudy.privacy.ledger.state import sync_folder, write_durably
 
 FORMAT = "understudy-filter/1"
 SUFFIX = ".filter"
@@ -40,11 +40,8 @@ def save_filter(path: Path, filter_: Filter) -> None:
     tensors[_VARIANCES] = torch.from_numpy(filter_.variances.astype(np.float32))
     header = json.dumps(_description(filter_), sort_keys=True, separators=(",", ":"))
     marks = {_HEADER: header, _DIGEST: _digest(header, tensors)}
-    part = path.with_name(f".{path.name}.part")
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_durably(part, tensors_to_bytes(tensors, metadata=marks))
-    part.replace(path)
-    sync_folder(path.parent)
+    replace_durably(path, tensors_to_bytes(tensors, metadata=marks))
 
 
 def load_filter(path: Path, encoder_digest: str | None = None) -> Filter:

@@ -11,8 +11,8 @@ from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as tensors_to_bytes
 from torch import nn
 
+from understudy.durable import replace_durably
 from understudy.errors import UserError
-from understudy.privacy.ledger.state import replace_durably
 
 _DESCRIPTION = "synthesizer.json"
 

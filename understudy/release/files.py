@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import errno
-import os
 import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
+from understudy.durable import new_file, sync_folder
 from understudy.errors import UserError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -58,27 +57,9 @@ def refuse_existing(folder: Path) -> None:
         raise UserError(f"the output folder {folder} already exists; name one that does not.")
 
 
-@contextmanager
-def new_file(path: Path) -> Iterator[BinaryIO]:
-    """A new file, on disk when the block ends."""
-    with path.open("xb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def write_file(path: Path, data: bytes) -> None:
     with new_file(path) as file:
         file.write(data)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make names in a folder survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _why_not_written(folder: Path, error: OSError) -> str:

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 
 from understudy.data.records import Array, Images, Records
 from understudy.data.schema import Attribute, Schema
+from understudy.durable import new_file
 from understudy.errors import UserError
 from understudy.release.claim import RecordsSummary
-from understudy.release.files import new_file
 from understudy.release.parquet_layout import hidden_bytes
 from understudy.release.png import decode_png, encode_png, png_problem
 

@@ -6,8 +6,6 @@ measured on real data, and its template is given nothing else.
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from understudy.durable import replace_durably
 from understudy.report import svg, words
 from understudy.report.claim_view import ClaimView, claim_view, flat_settings
 from understudy.report.grid import Sheet, sheet
@@ -49,7 +48,7 @@ def write_reports(folder: Path, data: ReportData, owner: OwnerData) -> tuple[Pat
         PUBLIC_FILE: _page("public.html.j2", shared),
     }
     for name, page in pages.items():
-        _write_whole(folder / name, page.encode("utf-8"))
+        replace_durably(folder / name, page.encode("utf-8"))
     return folder / OWNER_FILE, folder / PUBLIC_FILE
 
 
@@ -169,17 +168,3 @@ def _timings_chart(timings: Mapping[str, float]) -> Markup:
     return svg.at_both_widths(
         lambda width: svg.bars(rows, width=width, axis="seconds", described=described)
     )
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    """Write beside the target, sync, rename: a reader finds the old file or the new one."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-    try:
-        with temporary.open("xb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

@@ -14,10 +14,10 @@ from typing import Any
 from understudy.audit.estimate import AuditPlan, require_some_power
 from understudy.audit.run_audit import AuditResult, Subject, Surroundings, run_audit
 from understudy.data.catalog import catalog
+from understudy.durable import sync_folder, write_durably
 from understudy.errors import UserError
 from understudy.privacy.ledger.account_book import Book
 from understudy.privacy.ledger.journal import Journal
-from understudy.privacy.ledger.state import sync_folder, write_durably
 from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.plan.plan import Budget, Plan, json_number
 from understudy.progress import Progress, Silent

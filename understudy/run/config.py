@@ -9,8 +9,8 @@ from pathlib import Path
 from types import MappingProxyType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
+from understudy.durable import write_durably
 from understudy.errors import UserError, did_you_mean, reading
-from understudy.privacy.ledger.state import write_durably
 from understudy.privacy.plan.mechanisms import NOISES
 from understudy.privacy.plan.plan import Budget
 

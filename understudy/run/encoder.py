@@ -32,7 +32,6 @@ from understudy.release.build import reckon
 from understudy.release.leaks import private_columns
 from understudy.run.config import RunConfig, read_config
 from understudy.run.context import choose_device
-from understudy.run.fit import begin, check_same_facts, fit, noise_of
 from understudy.run.folder import RunFolder
 from understudy.run.preflight import check_places
 from understudy.run.prepare import (
@@ -43,6 +42,7 @@ from understudy.run.prepare import (
     open_book,
     require_own_book,
 )
+from understudy.run.start import begin, check_same_facts, enter_and_execute, noise_of
 
 EncoderMethod = DenseVAE | DenseNetVAE
 METHODS: Mapping[str, type[DenseVAE] | type[DenseNetVAE]] = {
@@ -189,7 +189,7 @@ def _learn_through_the_door(
     else:
         check_same_facts(folder, prepared, noise)
     with folder.timed("fit"):
-        fit(prepared, folder, book, noise, progress)
+        enter_and_execute(prepared, folder, book, noise, progress)
     learnt = replace(read_encoder(folder.synthesizer / FILE), schema=schema)
     encoder = _cited(learnt, folder, prepared)
     # The book knows of the release before anybody else can.

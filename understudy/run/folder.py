@@ -16,8 +16,8 @@ import numpy as np
 
 from understudy.data.records import Records
 from understudy.data.schema import Schema
+from understudy.durable import replace_durably, sync_folder
 from understudy.errors import UserError, reading
-from understudy.privacy.ledger.state import sync_folder, write_durably
 from understudy.privacy.plan.plan import Plan
 
 
@@ -83,9 +83,8 @@ class RunFolder:
         self.add_time(phase, time.monotonic() - start)
 
     def write_json(self, name: str, value: Any) -> None:
-        new = self.path / f".{name}.new"
-        write_durably(new, json.dumps(value, indent=1, sort_keys=True).encode())
-        new.rename(self.path / name)
+        content = json.dumps(value, indent=1, sort_keys=True).encode()
+        replace_durably(self.path / name, content)
 
     def read_json(self, name: str) -> dict[str, Any]:
         with reading(self.path / name):

@@ -24,8 +24,6 @@ from understudy.release.verify import verify
 from understudy.run.claiming import claim_of
 from understudy.run.config import RunConfig, read_config
 from understudy.run.context import choose_device
-from understudy.run.fit import begin, check_same_facts, fit, noise_of
-from understudy.run.fitting import sample
 from understudy.run.folder import RunFolder
 from understudy.run.preflight import check_means, check_places, check_words
 from understudy.run.prepare import (
@@ -38,6 +36,8 @@ from understudy.run.prepare import (
     sample_count,
 )
 from understudy.run.reports import write_run_reports
+from understudy.run.sampling import sample
+from understudy.run.start import begin, check_same_facts, enter_and_execute, noise_of
 
 _LONG_HOURS = 2.0
 
@@ -128,7 +128,7 @@ def synthesize(
     """Fit, sample and release; `out` becomes the release, `run_folder` keeps the rest.
 
     Everything in `out` may be handed on; everything in the run folder is the owner's. team: the
-    processes that fit together; this is the first, and the others call `run.fit.fit_along`.
+    processes that fit together; this is the first, and the others call `run.start.execute_along`.
     """
     shown, out = progress or Silent(), Path(out)
     path = run_folder or Path("runs") / out.name
@@ -150,7 +150,7 @@ def synthesize(
     else:
         check_same_facts(folder, prepared, noise)
     with folder.timed("fit"):
-        fit(prepared, folder, book, noise, shown, team)
+        enter_and_execute(prepared, folder, book, noise, shown, team)
     with folder.timed("sample"):
         count, method = sample_count(prepared), prepared.method
         records = sample(folder, folder, method, count, config.seed, config.device, shown)

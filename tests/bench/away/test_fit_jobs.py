@@ -29,9 +29,9 @@ from understudy.data.load import load
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.ledger.ledger import read_ledger
 from understudy.progress import Silent
-from understudy.run.fit import fit, noise_of
 from understudy.run.folder import RunFolder
 from understudy.run.prepare import open_book, prepare
+from understudy.run.start import enter_and_execute, noise_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -88,7 +88,7 @@ def test_a_packed_run_cannot_be_fitted_here(workplace: Workplace) -> None:
     prepared = prepare(config, workplace.home, Silent())
     book = open_book(config, workplace.home)
     with pytest.raises(PrivacyError, match="a plan is single-use"):
-        fit(prepared, standing.folder.run, book, noise_of(config), Silent())
+        enter_and_execute(prepared, standing.folder.run, book, noise_of(config), Silent())
     assert not standing.folder.run.ledger.exists()
 
 

@@ -26,9 +26,9 @@ from understudy.bench.evidence.evidence import (
 from understudy.bench.evidence.json_schema import check
 from understudy.bench.evidence.seal import seal_holds
 from understudy.bench.evidence.store import read_store
+from understudy.durable import write_durably
 from understudy.errors import UserError
 from understudy.privacy.ledger.chained_file import ChainedFile
-from understudy.privacy.ledger.state import write_durably
 
 
 def measure(folder: Path, name: str = "speed", **changes: Any) -> Path:

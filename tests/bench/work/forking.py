@@ -19,7 +19,7 @@ from understudy.cli.main import run
 
 IMPORTED = (
     *("understudy.bench.work.runner", "understudy.bench.suite.suite", "understudy.run.evaluate"),
-    *("understudy.run.claiming", "understudy.run.fit", "sklearn.datasets", "scipy.linalg"),
+    *("understudy.run.claiming", "understudy.run.start", "sklearn.datasets", "scipy.linalg"),
     "understudy.evaluate.utility",
 )
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from understudy.data.schema import Schema
+from understudy.durable import OWNER_ONLY, replace_durably
 from understudy.errors import UserError, reading
 from understudy.evaluate.classifier_figures import Binding, ClassifierFigure
 from understudy.evaluate.protocol import Protocol
-from understudy.privacy.ledger.state import sync_folder, write_durably
 
 FORMAT = "understudy-classify/1"
 RESULT_FORMAT = "understudy-classified/1"
@@ -137,11 +137,8 @@ class Classified:
 
 def replace_json(path: Path, content: Mapping[str, Any]) -> None:
     """Only its owner may read it: it holds digests of real records."""
-    new = path.with_name(f".{path.name}.new")
-    write_durably(new, json.dumps(content, indent=1, sort_keys=True).encode())
-    new.chmod(0o600)
-    new.rename(path)
-    sync_folder(path.parent)
+    text = json.dumps(content, indent=1, sort_keys=True)
+    replace_durably(path, text.encode(), OWNER_ONLY)
 
 
 def _read(path: Path, form: str) -> dict[str, Any]:

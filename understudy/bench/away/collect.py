@@ -20,9 +20,9 @@ from understudy.bench.away.fit_jobs import COMPACT
 from understudy.bench.away.pack import Moved, packed_facts, read_packed
 from understudy.bench.work.cell_folder import AWAY_RECORD, PACKED, CellFolder
 from understudy.bench.work.workspace import Workspace
+from understudy.durable import replace_durably, write_durably
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.ledger.ledger import ledger_plan, read_ledger
-from understudy.privacy.ledger.state import sync_folder, write_durably
 from understudy.run.config import read_config
 from understudy.run.folder import RunFolder
 from understudy.run.prepare import open_book
@@ -126,10 +126,7 @@ def _install(result: RunFolder, folder: CellFolder) -> None:
     """Everything but the record that makes it count."""
     run = folder.run
     if not run.ledger.exists():
-        new = run.path / ".ledger.jsonl.new"
-        write_durably(new, result.ledger.read_bytes())
-        new.rename(run.ledger)
-        sync_folder(run.path)
+        replace_durably(run.ledger, result.ledger.read_bytes())
     for name in ("owner.jsonl", "times.json", "synthesizer.json"):
         if (result.path / name).exists():
             write_durably(run.path / name, (result.path / name).read_bytes())

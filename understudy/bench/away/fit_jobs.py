@@ -41,9 +41,10 @@ from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.team.team import Team
 from understudy.progress import Progress, ProgressLines
 from understudy.run.context import choose_device
-from understudy.run.fitting import Fitting, follow_plan, sample, sampling_device
+from understudy.run.execute_plan import MethodInputs, execute_plan
 from understudy.run.folder import RunFolder, create_run_folder
-from understudy.run.following import follow_first
+from understudy.run.sampling import sample, sampling_device
+from understudy.run.team_worker import work_for_leader
 
 PHASES = ("fit", "sample", "classify")
 OK, FAILED, UNFINISHED = 0, 1, 3
@@ -113,7 +114,7 @@ def help_to_work_off(
     try:
         for folder in folders:
             if "fit" in phases and (folder / FILE).exists() and team.number():
-                follow_first(fitting_of(FitJob.read(folder), job, device), team)
+                work_for_leader(method_inputs(FitJob.read(folder), job, device), team)
     except KeyboardInterrupt:
         return UNFINISHED
     return OK
@@ -167,10 +168,10 @@ def fit_away(
     provenance = provenance_of(job)
     if "fit" in phases and team.number(int(not (run.path / "fit.json").exists())):
         progress.say("fit" if team.alone else f"fit, by {team.size} processes")
-        fitting = fitting_of(job, job_path, device)
+        inputs = method_inputs(job, job_path, device)
         used = str(choose_device(device))
         with measured(provenance, used) as found, run.timed("fit"):
-            follow_plan(run, fitting, NoiseSource(), progress, team)
+            execute_plan(run, inputs, NoiseSource(), progress, team)
         run.write_json("fit.json", found.to_json(job.keys["fit"], run.times()["fit"]))
     if "sample" in phases and not (run.path / "sample.json").exists():
         progress.say("sample")
@@ -181,7 +182,7 @@ def fit_away(
         run.write_json("sample.json", found.to_json(job.keys["sample"], run.times()["sample"]))
 
 
-def fitting_of(job: FitJob, job_path: Path, device: str) -> Fitting:
+def method_inputs(job: FitJob, job_path: Path, device: str) -> MethodInputs:
     """The method and its records; refuses code that is not what the plan was made for."""
     method = _method_of(job)
     _check_package(job.package, job.title)
@@ -190,7 +191,7 @@ def fitting_of(job: FitJob, job_path: Path, device: str) -> Fitting:
     for name, records in parts.items():
         if records.shape != job.shape:
             raise UserError(f"{job.records[name]} holds other records than {job.title} needs.")
-    return Fitting(
+    return MethodInputs(
         method=method,
         config=build_config(method.Config, job.config),
         parts=parts,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +19,8 @@ import numpy as np
 
 from understudy.data.records import Records
 from understudy.data.schema import Schema
+from understudy.durable import OWNER_ONLY, replacing
 from understudy.errors import UserError
-from understudy.privacy.ledger.state import naming, sync_folder
 from understudy.privacy.plan.plan import Plan
 
 FORMAT = "understudy-job/1"
@@ -105,13 +104,8 @@ def write_records(folder: Path, records: Records) -> str:
         digest.update(np.ascontiguousarray(arrays[name]).tobytes())
     path = folder / f"{digest.hexdigest()[:16]}.npz"
     if not path.exists():
-        new = path.with_name(f".{path.name}.new")
-        with naming(new), os.fdopen(_private(new), "wb") as file:
+        with replacing(path, OWNER_ONLY) as file:
             np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
-        sync_folder(folder)
     return path.name
 
 
@@ -130,7 +124,3 @@ def package_digest() -> str:
         digest.update(str(path.relative_to(root)).encode() + b"\0")
         digest.update(path.read_bytes() + b"\0")
     return digest.hexdigest()
-
-
-def _private(path: Path) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -24,14 +24,14 @@ from understudy.bench.work.code_digest import code_digest
 from understudy.bench.work.phase_keys import Keys
 from understudy.bench.work.workspace import Standing, State, Workspace, cell_to_json
 from understudy.data.records import Records
+from understudy.durable import OWNER_ONLY, replace_durably, sync_folder
 from understudy.errors import UserError
 from understudy.methods.config import config_to_json
 from understudy.privacy.ledger.account_book import Book
-from understudy.privacy.ledger.state import sync_folder, write_durably
 from understudy.privacy.plan.plan import Plan
 from understudy.progress import Progress
-from understudy.run.fit import begin, check_same_facts, fitting_of, noise_of
 from understudy.run.prepare import Prepared, open_book, prepare, sample_count
+from understudy.run.start import begin, check_same_facts, method_inputs, noise_of
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def describe_job(
     book: Book,
 ) -> FitJob:
     """Everything that another machine needs; records are written to `out`."""
-    fitting, provenance = fitting_of(prepared, book), Provenance.read()
+    fitting, provenance = method_inputs(prepared, book), Provenance.read()
     kind, train = type(prepared.method), prepared.material.parts["train"]
     room = out / "records"
     return FitJob(
@@ -220,8 +220,7 @@ def write_job_folder(target: Path, job: FitJob) -> None:
     new = target.with_name(f".{target.name}.new")
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True, mode=0o700)
-    write_durably(new / FILE, json.dumps(job.to_json(), indent=1).encode())
-    (new / FILE).chmod(0o600)
+    replace_durably(new / FILE, json.dumps(job.to_json(), indent=1).encode(), OWNER_ONLY)
     new.rename(target)
     sync_folder(target.parent)
 

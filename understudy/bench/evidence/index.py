@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from understudy.durable import sync_folder, write_durably
 from understudy.errors import UserError
 from understudy.privacy.ledger.chained_file import Addition, ChainedFile
 from understudy.privacy.ledger.ledger import Entry
-from understudy.privacy.ledger.state import sync_folder, write_durably
 
 FILE = "index.jsonl"
 WITHDRAWN = "withdrawn"

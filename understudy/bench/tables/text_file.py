@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from understudy.durable import replace_durably
 from understudy.errors import UserError
-from understudy.privacy.ledger.state import sync_folder, write_durably
 
 
 def show_or_write(text: str, path: Path | None, show: Callable[[str], None]) -> None:
@@ -18,7 +18,4 @@ def show_or_write(text: str, path: Path | None, show: Callable[[str], None]) -> 
         raise UserError(f"{path} exists already; choose another name for the table.")
     if not path.parent.is_dir():
         raise UserError(f"there is no folder {path.parent} to write {path.name} into; make it.")
-    new = path.with_name(f".{path.name}.new")
-    write_durably(new, f"{text.rstrip()}\n".encode())
-    new.rename(path)
-    sync_folder(path.absolute().parent)
+    replace_durably(path, f"{text.rstrip()}\n".encode())

@@ -86,7 +86,7 @@ class Work:
 
 def fit_cell(work: Work) -> None:
     """Calibrate, enter in the account book, and fit through the door."""
-    from understudy.run.fit import begin, check_same_facts, fit, noise_of
+    from understudy.run.start import begin, check_same_facts, enter_and_execute, noise_of
 
     if work.is_done("fit"):
         return
@@ -103,13 +103,13 @@ def fit_cell(work: Work) -> None:
     check_same_facts(folder, work.prepared, noise)
     book = open_book(work.config, work.home)
     with _phase(work, "fit", work.folder.path, work.device):
-        fit(work.prepared, folder, book, noise, work.progress)
+        enter_and_execute(work.prepared, folder, book, noise, work.progress)
 
 
 def sample_cell(work: Work) -> None:
     """Sample as many records as the cell asks for, and state the claim about them."""
     from understudy.run.claiming import claim_of
-    from understudy.run.fitting import sample, sampling_device
+    from understudy.run.sampling import sample, sampling_device
 
     if work.is_done("sample"):
         return

@@ -22,8 +22,8 @@ from typing import Any
 
 from understudy.bench.work.phase_keys import Keys
 from understudy.data.catalog import DATA_VARIABLE, Entry, catalog
+from understudy.durable import OWNER_ONLY, replace_durably
 from understudy.privacy.ledger.ledger import canonical
-from understudy.privacy.ledger.state import sync_folder
 
 FILE = "sources.json"
 
@@ -96,7 +96,7 @@ class SourceVersions:
             yield known
             after = json.dumps(known, indent=1, sort_keys=True)
             if after != before:
-                _replace_privately(self._path, after)
+                replace_durably(self._path, after.encode(), OWNER_ONLY)
         finally:
             os.close(lock)
 
@@ -169,13 +169,3 @@ def _hash(value: Mapping[str, Any] | list[Any]) -> str:
 
 def _in_order(keys: Keys) -> tuple[str, str, str]:
     return keys.fit, keys.sample, keys.evaluate
-
-
-def _replace_privately(path: Path, text: str) -> None:
-    new = path.with_name(f".{path.name}.new")
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
-    sync_folder(path.parent)

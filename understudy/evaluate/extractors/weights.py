@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from understudy.durable import replacing
 from understudy.errors import UserError
 
 VARIABLE = "UNDERSTUDY_WEIGHTS"
@@ -59,20 +60,13 @@ def _folders() -> tuple[Path, ...]:
 
 def _download(url: str, target: Path, sha256_prefix: str) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     digest = hashlib.sha256()
-    try:
-        with urlopen(url, timeout=60) as source, partial.open("wb") as file:
-            while piece := source.read(_PIECE):
-                digest.update(piece)
-                file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
+    with urlopen(url, timeout=60) as source, replacing(target) as file:
+        while piece := source.read(_PIECE):
+            digest.update(piece)
+            file.write(piece)
         if not digest.hexdigest().startswith(sha256_prefix):
             raise UserError(
                 f"the file at {url} has SHA-256 {digest.hexdigest()}, "
                 f"which does not begin with {sha256_prefix}; it was not kept."
             )
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)

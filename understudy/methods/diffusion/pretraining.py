@@ -13,13 +13,13 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
+from understudy.durable import replace_durably
 from understudy.methods.contract import Context
 from understudy.methods.diffusion.denoiser_training import DenoiserTraining
 from understudy.methods.diffusion.public_progress import PublicProgress
 from understudy.methods.diffusion.public_records import PublicImages
 from understudy.methods.diffusion.public_training import Pick, PublicCourse, train_on_public
 from understudy.methods.diffusion.settings import DiffusionConfig
-from understudy.privacy.ledger.state import replace_durably
 
 _MODULES = (
     *("denoising", "network", "pretraining"),

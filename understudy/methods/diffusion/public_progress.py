@@ -9,8 +9,9 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
+from understudy.durable import replace_durably
 from understudy.methods.diffusion.denoiser_training import DenoiserTraining
-from understudy.privacy.ledger.state import State, replace_durably
+from understudy.privacy.ledger.state import State
 
 _STEP = "public step"
 _EVERY_SECONDS = 60.0

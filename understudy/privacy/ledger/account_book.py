@@ -18,9 +18,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from understudy.durable import OWNER_ONLY, replace_durably
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.ledger.account_totals import BookRun, Totals, total_of
-from understudy.privacy.ledger.chained_file import Addition, ChainedFile, write_secret
+from understudy.privacy.ledger.chained_file import Addition, ChainedFile
 from understudy.privacy.ledger.ledger import Entry
 from understudy.privacy.plan.plan import Plan
 
@@ -149,7 +150,8 @@ class Book:
             nonlocal key
             known = [e.body["fingerprint"] for e in entries if e.kind == "split-key"]
             if not known and not self._key_path.exists():
-                write_secret(self._key_path, os.urandom(SPLIT_KEY_BYTES))
+                key = os.urandom(SPLIT_KEY_BYTES)
+                replace_durably(self._key_path, key.hex().encode(), OWNER_ONLY)
             key = self._read_key()
             if not known:
                 return [("split-key", {"fingerprint": _fingerprint(key)})]

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from understudy.durable import append_at, sync_folder
 from understudy.errors import UserError
 from understudy.privacy.ledger.ledger import Entry, next_entry
-from understudy.privacy.ledger.state import sync_folder
 
 Addition = tuple[str, Mapping[str, Any]]
 """The kind and body of an entry to come."""
@@ -94,24 +94,7 @@ class ChainedFile:
 
     def _write(self, descriptor: int, end: int, lines: bytes) -> None:
         try:
-            os.ftruncate(descriptor, end)
-            written = 0
-            while written < len(lines):
-                written += os.pwrite(descriptor, lines[written:], end + written)
-            os.fsync(descriptor)
+            append_at(descriptor, lines, end)
             sync_folder(self.path.parent)
         except OSError as error:
-            os.ftruncate(descriptor, end)
             raise UserError(f"cannot write the {self._what}: {error.strerror}.") from error
-
-
-def write_secret(path: Path, secret: bytes) -> None:
-    """Write hex digits that only the owner can read, whole or not at all."""
-    temporary = path.with_name(f"{path.name}.new")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    with os.fdopen(os.open(temporary, flags, 0o600), "w", encoding="ascii") as file:
-        file.write(secret.hex())
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    sync_folder(path.parent)

@@ -18,15 +18,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from understudy.durable import sync_folder, write_durably
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.ledger.ledger import Entry, Ledger, spent_uses
-from understudy.privacy.ledger.state import (
-    State,
-    load_state,
-    save_state,
-    sync_folder,
-    write_durably,
-)
+from understudy.privacy.ledger.state import State, load_state, save_state
 from understudy.privacy.plan.plan import Plan
 
 

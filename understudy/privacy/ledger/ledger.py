@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from understudy.durable import append_durably, replace_durably, truncate_durably
 from understudy.errors import PrivacyError, UserError
-from understudy.privacy.ledger.state import append_durably, sync_folder, write_durably
 from understudy.privacy.plan.events import Event
 from understudy.privacy.plan.plan import Plan
 
@@ -231,10 +230,7 @@ class Ledger:
         if path.exists():
             raise PrivacyError(f"{path.name} exists already; a plan is single-use.")
         first = next_entry([], "plan", {"plan": plan.to_json(), "run": dict(run)})
-        new = path.with_name(f".{path.name}.new")
-        write_durably(new, first.line())
-        new.rename(path)
-        sync_folder(path.parent)
+        replace_durably(path, first.line())
         return cls(path, [first])
 
     @classmethod
@@ -350,6 +346,4 @@ def drop_torn_line(path: Path) -> None:
         raise UserError(f"cannot read the ledger {path.name}: {error.strerror}.") from error
     whole = content.rfind(b"\n") + 1
     if 0 < whole < len(content):
-        with path.open("r+b") as file:
-            file.truncate(whole)
-            os.fsync(file.fileno())
+        truncate_durably(path, whole)

@@ -1,4 +1,4 @@
-"""The fitting phase of a run: begun with a plan, entered in the account book, fitted."""
+"""A run starts: it gets its folder and its plan, is entered in the account book, and executed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.team.team import Team
 from understudy.progress import Progress, Silent
 from understudy.run.config import RunConfig, write_config
-from understudy.run.fitting import Fitting, follow_plan
+from understudy.run.execute_plan import MethodInputs, execute_plan
 from understudy.run.folder import RunFolder, create_run_folder
-from understudy.run.following import follow_first
 from understudy.run.prepare import Prepared, calibrate, open_book, prepare, run_facts
 from understudy.run.public import cache_beside, public_inputs
+from understudy.run.team_worker import work_for_leader
 
 
 def noise_of(config: RunConfig, rank: int = 0) -> NoiseSource:
@@ -59,7 +59,7 @@ def check_same_facts(folder: RunFolder, prepared: Prepared, noise: NoiseSource) 
         )
 
 
-def fit(
+def enter_and_execute(
     prepared: Prepared,
     folder: RunFolder,
     book: Book,
@@ -71,30 +71,30 @@ def fit(
 
     Guarantee: the whole plan stands in the owner's account book before the first record
     is used (rule 8), and in the ledger before the first noise is drawn. Where `team` has
-    several processes this is called in the first, and `fit_along` in every other.
+    several processes this is called in the first, and `execute_along` in every other.
     """
     team = team or Team()
     plan, _ = folder.read_plan()
     book.enter(plan.ident, plan, facts={"run folder": str(folder.path.resolve())})
     team.number()  # from now on the others find the book and its split key
-    follow_plan(folder, fitting_of(prepared, book), noise, progress, team)
+    execute_plan(folder, method_inputs(prepared, book), noise, progress, team)
 
 
-def fit_along(config: RunConfig, team: Team, *, home: Path | None = None) -> None:
+def execute_along(config: RunConfig, team: Team, *, home: Path | None = None) -> None:
     """What every process but the first does for a run: read the same records, and follow.
 
-    Guarantee: as `follow_first`. It waits until the run stands in the account book and writes
+    Guarantee: as `work_for_leader`. It waits until the run stands in the account book and writes
     nothing, there or elsewhere.
     """
     team.number()
     prepared = prepare(config, home, Silent())
-    fitting = fitting_of(prepared, open_book(config, home))
-    follow_first(fitting, team, noise_of(config, team.rank))
+    inputs = method_inputs(prepared, open_book(config, home))
+    work_for_leader(inputs, team, noise_of(config, team.rank))
 
 
-def fitting_of(prepared: Prepared, book: Book) -> Fitting:
+def method_inputs(prepared: Prepared, book: Book) -> MethodInputs:
     """What this run's method is fitted with, here or on another machine."""
-    return Fitting(
+    return MethodInputs(
         method=prepared.method,
         config=prepared.settings.config,
         parts=prepared.material.parts,

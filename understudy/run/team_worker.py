@@ -1,6 +1,6 @@
-"""Fitting in every process but the first: the same method, and nothing of the run's own.
+"""The processes of a team besides the first: the same method, and nothing of the run's own.
 
-No ledger, no door, no noise, no file that stays: those are the first process's. As `fitting`,
+No ledger, no door, no noise, no file that stays: those are the first process's. As `execute_plan`,
 this needs torch, numpy and safetensors alone.
 """
 
@@ -23,35 +23,35 @@ from understudy.privacy.team.records import FollowingRecords
 from understudy.privacy.team.team import Team
 from understudy.progress import Silent
 from understudy.run.context import FollowingContext, choose_device
-from understudy.run.fitting import Fitting
+from understudy.run.execute_plan import MethodInputs
 
 
-def follow_first(fitting: Fitting, team: Team, noise: NoiseSource | None = None) -> None:
-    """Fit along with the first process, which is in `follow_plan`; what comes of it is its.
+def work_for_leader(inputs: MethodInputs, team: Team, noise: NoiseSource | None = None) -> None:
+    """Fit along with the first process, which is in `execute_plan`; what comes of it is its.
 
     Guarantee: units of this process's shard join by a secret stream of its own, and their
     clipped sum goes to the first process, which adds the noise. Raises KeyboardInterrupt when
     the first process was asked to stop; a process that dies stops all, by `torchrun`.
     """
     if team.leads:
-        raise UserError("the first process of a team has the run; give it follow_plan.")
+        raise UserError("the first process of a team has the run; give it execute_plan.")
     if not team.number():
         return  # it is fitted already
-    plan = fitting.tell(None, team)
+    plan = inputs.tell(None, team)
     with tempfile.TemporaryDirectory() as name, _deaf_to_interrupts():
         room = Path(name)
         context = FollowingContext(
-            Silent(), choose_device(fitting.device), fitting.seed, room / "scratch", team
+            Silent(), choose_device(inputs.device), inputs.seed, room / "scratch", team
         )
         context.folder.mkdir()
         handles = {
-            part: FollowingRecords(plan, part, records, fitting.counts[part], team, noise)
-            for part, records in fitting.parts.items()
+            part: FollowingRecords(plan, part, records, inputs.counts[part], team, noise)
+            for part, records in inputs.parts.items()
         }
         # What they lack beside PrivateRecords is the door, which no method can reach.
         as_handles = cast(Mapping[str, PrivateRecords], handles)
-        public = _with_own_cache(fitting.public, room / "public")
-        fitting.method.fit(fitting.config, as_handles, plan, public, context)
+        public = _with_own_cache(inputs.public, room / "public")
+        inputs.method.fit(inputs.config, as_handles, plan, public, context)
 
 
 def _with_own_cache(public: PublicInputs, room: Path) -> PublicInputs:

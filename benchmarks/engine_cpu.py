@@ -14,7 +14,8 @@ import argparse
 import itertools
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,12 +30,12 @@ from understudy.data.records import Records
 from understudy.data.schema import Attribute, Schema
 from understudy.nets.unet import UNetSpec
 from understudy.privacy.door.batch import Batch, Draws, make_batch, with_draws
-from understudy.privacy.dpsgd.backends.base import Loss
 from understudy.privacy.dpsgd.engine import GradientEngine
+from understudy.privacy.dpsgd.loss import BoundLoss, Loss, Models, Values
+from understudy.privacy.dpsgd.models import BoundModels
 from understudy.privacy.dpsgd.speed import Speed
 from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.plan.mechanisms import DPSGD
-from understudy.privacy.sums.units import UnitIndex
 
 BATCH, SIZE, CLASSES = 64, 28, 10
 CLIP = SIGMA = 1.0
@@ -53,8 +54,8 @@ def main() -> None:
     provenance = Provenance.read(REPOSITORY)
     draws: Draws = {"noise": (1, SIZE, SIZE), "level": ()}
     found = {
-        "cnn": measure(cnn(), classify, {}, asked.repeats),
-        "u-net": measure(unet(), denoise, draws, asked.repeats),
+        "cnn": measure(cnn(), Classify(), {}, asked.repeats),
+        "u-net": measure(unet(), Denoise(), draws, asked.repeats),
     }
     for name, row in found.items():
         print(name, {k: v for k, v in row.items() if not k.endswith("seconds")})
@@ -99,38 +100,52 @@ def unet() -> nn.Module:
     return network
 
 
-def classify(models: Sequence[Callable[..., Any]], batch: Batch) -> torch.Tensor:
-    return nn.functional.cross_entropy(models[0](batch.features), batch.labels, reduction="none")
+@dataclass(frozen=True)
+class Classify:
+    def __call__(self, models: Models, batch: Batch, values: Values) -> torch.Tensor:
+        del values
+        scores = models[0](batch.features)
+        return nn.functional.cross_entropy(scores, batch.labels, reduction="none")
 
 
-def denoise(models: Sequence[Callable[..., Any]], batch: Batch) -> torch.Tensor:
-    level = torch.exp(1.2 * batch.draws["level"] - 1.2)
-    noisy = batch.features + level[:, None, None, None] * batch.draws["noise"]
-    said = models[0](noisy, level.log() / 4, batch.labels)
-    return (said - batch.features).square().flatten(1).mean(dim=1)
+@dataclass(frozen=True)
+class Denoise:
+    def __call__(self, models: Models, batch: Batch, values: Values) -> torch.Tensor:
+        del values
+        level = torch.exp(1.2 * batch.draws["level"] - 1.2)
+        noisy = batch.features + level[:, None, None, None] * batch.draws["noise"]
+        said = models[0](noisy, level.log() / 4, batch.labels)
+        return (said - batch.features).square().flatten(1).mean(dim=1)
 
 
 def measure(network: nn.Module, loss: Loss, draws: Draws, repeats: int) -> dict[str, Any]:
     """What either step takes, by the wall clock and of the processor."""
     records = _records()
     mechanism = DPSGD("sgd", 1, rate=0.5, clip=CLIP, sigma=SIGMA)
-    units = UnitIndex(records)
-    speed = Speed(backend="expanded")
-    engine = GradientEngine([network], mechanism, speed, records, units, NoiseSource(), BATCH)
-    noise, everyone = NoiseSource(), np.arange(BATCH)
+    engine = GradientEngine(
+        BoundModels([network]),
+        BoundLoss(loss),
+        draws,
+        mechanism,
+        Speed(backend="expanded"),
+        records,
+        NoiseSource(),
+        BATCH,
+    )
+    noise, everyone, parameters = NoiseSource(), np.arange(BATCH), engine.bound.parameters
 
     def private() -> None:
-        total = engine.clipped_sum(loss, draws, everyone).total
+        total = engine.clipped_sum(everyone, {}).total
         noised = total + CLIP * SIGMA * noise.normal(engine.width, CPU, torch.float64)
-        pieces = torch.split(noised.float(), [p.numel() for p in engine.parameters])
-        for parameter, piece in zip(engine.parameters, pieces, strict=True):
+        pieces = torch.split(noised.float(), [p.numel() for p in parameters])
+        for parameter, piece in zip(parameters, pieces, strict=True):
             parameter.grad = piece.reshape(parameter.shape)
 
     def plain() -> None:
         batch = with_draws(make_batch(records, everyone, CPU), draws, noise)
-        for parameter in engine.parameters:
+        for parameter in parameters:
             parameter.grad = None
-        loss([network], batch).mean().backward()
+        loss([network], batch, {}).mean().backward()
 
     private()
     taken: dict[str, list[tuple[float, float]]] = {"dp": [], "plain": []}

@@ -31,11 +31,11 @@ from understudy.data.records import Records
 from understudy.methods.diffusion.denoiser_training import DenoiserTraining
 from understudy.methods.diffusion.planning import TRAINING, speed_of
 from understudy.methods.diffusion.settings import DiffusionConfig
+from understudy.nets.per_example.expanded import ExpandedBackend
+from understudy.nets.per_example.twins import copy_buffers
 from understudy.privacy.door.batch import make_batch, with_draws
 from understudy.privacy.door.door import Door
 from understudy.privacy.door.rng_isolation import secluded
-from understudy.privacy.dpsgd.backends.base import follow
-from understudy.privacy.dpsgd.backends.expanded import ExpandedBackend
 from understudy.privacy.dpsgd.session import DPSGDSession
 from understudy.privacy.ledger.journal import Journal
 from understudy.privacy.noise.source import NoiseSource
@@ -93,14 +93,17 @@ class Stage:
         self.door = Door(journal, self.noise, device=self.device)
         handle = self.door.handles({"train": self.records}, {"train": asked.records})["train"]
         speed = speed_of(self.config, spec, self.device)
-        self.session: DPSGDSession = handle.dp_sgd(plan, speed, name=TRAINING)
+        training = self.training
+        self.session: DPSGDSession = handle.dp_sgd(
+            plan, [training.network], training.loss, training.draws, speed, TRAINING
+        )
         self.width = sum(p.numel() for p in self.training.network.parameters())
         self.rows = speed.records_at_once(self.width, NOISES, asked.batch, fused=True)
 
     def step(self) -> None:
         """As `private_training.finish` takes it."""
         training, done = self.training, self.session.steps_done
-        self.session.step([training.network], training.loss, None, training.draws)
+        self.session.step()
         training.advance(done, 1000, 1e-4)
         self.door.checkpoint(training.snapshot)
 
@@ -134,8 +137,8 @@ def parts(stage: Stage) -> dict[str, Callable[[], object]]:
         optimizer.step()
 
     def commit() -> None:
-        stage.door.begin_step(mechanism, 50)
-        stage.door.end_step(total)
+        stage.door.begin_step(mechanism, 50, lambda: None)
+        stage.door.release_step(total, mechanism, 1.0)
         stage.door.checkpoint(training.snapshot)
         stage.door.settle()
 
@@ -153,7 +156,7 @@ def parts(stage: Stage) -> dict[str, Callable[[], object]]:
             batch.repeat(NOISES), training.draws, noise, NOISES
         ),
         "a micro-batch: seclusion": seclusion,
-        "a micro-batch: the twin follows": lambda: follow(network, backend._twins[0]),
+        "a micro-batch: the twin follows": lambda: copy_buffers(network, backend._twins[0]),
         "a micro-batch: parameters expanded": leaves,
         "noise drawn and added": lambda: stage.door.noised(total, 1.0),
         "optimiser": optimise,
@@ -173,11 +176,10 @@ def whole_steps(stage: Stage, steps: int) -> dict[str, float]:
     stage.wait()
     whole = (time.perf_counter() - start) / steps
     engine = stage.session._engine
-    assert engine is not None
     chosen = np.arange(stage.config.batch)
     start = time.perf_counter()
     for _ in range(steps):
-        engine.clipped_sum(stage.training.loss, stage.training.draws, chosen)
+        engine.clipped_sum(chosen, {})
     stage.wait()
     alone = (time.perf_counter() - start) / steps
     return {

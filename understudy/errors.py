@@ -22,6 +22,20 @@ class PrivacyError(UserError):
     """An operation was refused because the privacy claim would not survive it."""
 
 
+class RunFailed(PrivacyError):  # noqa: N818 - it names what happened to the run
+    """A callback failed on private records: the run is over, and is never resumed or released."""
+
+    @staticmethod
+    def because(error: Exception) -> RunFailed:
+        reason = " ".join(str(error).split())[:300]
+        return RunFailed(
+            f"a callback failed on private records ({type(error).__name__}: {reason}), so the run "
+            "is over: its whole plan stays charged, and it is never resumed or released; that it "
+            "failed may depend on one record, so do not publish it; mend the method and start a "
+            "new run."
+        )
+
+
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     """A tail for an error message: the nearest known names, or all of them.
 

@@ -23,6 +23,7 @@ from understudy.methods.config import setting
 from understudy.methods.contract import Context, Facts, MethodInfo, PublicInputs
 from understudy.privacy.door.batch import Batch
 from understudy.privacy.door.private_records import PrivateRecords
+from understudy.privacy.dpsgd.loss import Loss, Models, Values
 from understudy.privacy.dpsgd.speed import Speed
 from understudy.privacy.ledger.state import State
 from understudy.privacy.plan.mechanisms import DPSGD, Mechanism, NoisySum
@@ -102,11 +103,42 @@ class Honest:
         return Flat(level, schema)
 
 
+@dataclass(frozen=True)
+class Squared:
+    def __call__(self, models: Models, batch: Batch, values: Values) -> torch.Tensor:
+        del values
+        guess = models[0](batch.features.flatten(1)).squeeze(1)
+        return (guess - batch.labels.float()) ** 2
+
+
+@dataclass(frozen=True)
+class Stashing(Squared):
+    """A mistake that Python cannot prevent: what it sees goes where it must not."""
+
+    image: ClassVar[list[torch.Tensor]] = []
+    value: ClassVar[list[float]] = []
+
+    def __call__(self, models: Models, batch: Batch, values: Values) -> torch.Tensor:
+        found = super().__call__(models, batch, values)
+        self.image[:] = [batch.features[0].detach().clone()]
+        self.value[:] = [float(found.detach().mean())]
+        return found
+
+
+@dataclass(frozen=True)
+class Centred(Squared):
+    def __call__(self, models: Models, batch: Batch, values: Values) -> torch.Tensor:
+        del values
+        guess = models[0](batch.features.flatten(1)).squeeze(1)
+        return (guess - guess.mean() - batch.labels.float()) ** 2
+
+
 class HonestSteps(Honest):
     """Three steps of DP-SGD on a linear model."""
 
     info: ClassVar[MethodInfo] = described("honest-steps")
     backend: ClassVar[str] = "auto"
+    loss: ClassVar[Loss] = Squared()
 
     def spend(self, config: Settings, facts: Facts) -> Spend:
         del config
@@ -126,19 +158,16 @@ class HonestSteps(Honest):
         nn.init.zeros_(model.weight)
         nn.init.zeros_(model.bias)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        sgd = parts["train"].dp_sgd(plan, Speed(backend=self.backend), name="steps")
+        speed = Speed(backend=self.backend)
+        sgd = parts["train"].dp_sgd(plan, [model], self.loss, speed=speed, name="steps")
         for _ in sgd.steps():
-            sgd.step([model], self.loss)
+            sgd.step()
             optimizer.step()
             context.checkpoint(lambda: self.snapshot(model))
         return self.result(float(model.weight.detach().sum()), parts["train"].schema)
 
     def snapshot(self, model: nn.Module) -> State:
         return State(tensors=dict(model.state_dict()))
-
-    def loss(self, models: Sequence[nn.Module], batch: Batch) -> torch.Tensor:
-        guess = models[0](batch.features.flatten(1)).squeeze(1)
-        return (guess - batch.labels.float()) ** 2
 
 
 class KeepsARecord(Honest):
@@ -169,14 +198,11 @@ class CheckpointsARecord(HonestSteps):
     """A record travels in a checkpoint, which is kept on the disk."""
 
     info: ClassVar[MethodInfo] = described("checkpoints-a-record")
-    backend: ClassVar[str] = "opacus"  # under vmap a batch has no values to keep
-
-    def loss(self, models: Sequence[nn.Module], batch: Batch) -> torch.Tensor:
-        self._last = batch.features[0].detach().clone()
-        return super().loss(models, batch)
+    backend: ClassVar[str] = "expanded"  # under vmap a batch has no values to keep
+    loss: ClassVar[Loss] = Stashing()
 
     def snapshot(self, model: nn.Module) -> State:
-        return State(tensors={**model.state_dict(), "last": self._last})
+        return State(tensors={**model.state_dict(), "last": Stashing.image[0]})
 
 
 class WritesARecord(Honest):
@@ -201,28 +227,19 @@ class ReadsALoss(HonestSteps):
     """Stops pulling when the loss on private records looks good: a choice nobody paid for."""
 
     info: ClassVar[MethodInfo] = described("reads-a-loss")
-    backend: ClassVar[str] = "opacus"  # under vmap a loss has no value to read
-
-    def __init__(self) -> None:
-        self._watched = 0.0
-
-    def loss(self, models: Sequence[nn.Module], batch: Batch) -> torch.Tensor:
-        values = super().loss(models, batch)
-        self._watched = float(values.detach().mean())
-        return values
+    backend: ClassVar[str] = "expanded"  # under vmap a loss has no value to read
+    loss: ClassVar[Loss] = Stashing()
 
     def result(self, level: float, schema: Schema) -> Flat:
-        return Flat(level if self._watched < 1.0 else level / 2, schema, note=self._watched)
+        (watched,) = Stashing.value
+        return Flat(level if watched < 1.0 else level / 2, schema, note=watched)
 
 
 class MixesRecords(HonestSteps):
     """Centres each guess by the mean over the batch: a record's gradient knows its company."""
 
     info: ClassVar[MethodInfo] = described("mixes-records")
-
-    def loss(self, models: Sequence[nn.Module], batch: Batch) -> torch.Tensor:
-        guess = models[0](batch.features.flatten(1)).squeeze(1)
-        return (guess - guess.mean() - batch.labels.float()) ** 2
+    loss: ClassVar[Loss] = Centred()
 
 
 class MixesInTheSum(Honest):
@@ -306,7 +323,8 @@ class TakesMoreSteps(HonestSteps):
         context: Context,
     ) -> Flat:
         flat = super().fit(config, parts, plan, public, context)
-        parts["train"].dp_sgd(plan, name="steps").step([nn.Linear(PIXELS, 1)], self.loss)
+        model = nn.Linear(PIXELS, 1)
+        parts["train"].dp_sgd(plan, [model], self.loss, name="steps").step()
         return flat
 
 

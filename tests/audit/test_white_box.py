@@ -25,21 +25,22 @@ from understudy.audit.rehearsal import (
     made_up_records,
 )
 from understudy.audit.run_audit import AuditResult, Subject, Surroundings, run_audit
-from understudy.audit.white_box import AuditDoor, AuditedRecords
+from understudy.audit.white_box import AuditDoor, AuditSummation
 from understudy.errors import PrivacyError, UserError
 from understudy.methods.config import resolve_config
 from understudy.methods.contract import Method
 from understudy.methods.registry import get_method, method_names
+from understudy.nets.per_example.expanded import ExpandedBackend
+from understudy.nets.per_example.vmap import VmapBackend
 from understudy.privacy.door.door import Door
-from understudy.privacy.dpsgd import engine as gradients
-from understudy.privacy.dpsgd.backends.expanded import ExpandedBackend
-from understudy.privacy.dpsgd.backends.vmap import VmapBackend
+from understudy.privacy.dpsgd import backend_choice as choice_module
+from understudy.privacy.dpsgd import engine as engine_module
 from understudy.privacy.ledger.journal import Journal
 from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.plan.exact_or_float import choose_noise, spend_with
 from understudy.privacy.plan.plan import Budget, Plan
 from understudy.privacy.sums import clipping
-from understudy.privacy.sums.gradient_pieces import PieceSums
+from understudy.privacy.sums.gradient_pieces import Pieces, PieceSums
 from understudy.progress import Silent
 from understudy.run.context import RunContext
 
@@ -139,7 +140,7 @@ def test_a_clip_of_training_that_does_not_hold_is_heard(
 ) -> None:
     """Canaries pass through the sum that the engine makes for everybody."""
     _repeatable(monkeypatch)
-    monkeypatch.setattr(gradients, "ClippedSum", _TwentyTimesTheClip)
+    monkeypatch.setattr(engine_module, "clip_into", _twenty_times_the_clip)
     many = AuditPlan(1200, 480, 1e-5)
     assert audited(get_method("dp-gan"), tmp_path, many).contradicted
 
@@ -149,29 +150,20 @@ def test_a_clip_of_training_that_does_not_hold_is_heard(
 def test_canaries_come_as_everybodys_gradients_do(
     name: str, backend: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The bound that a backend's gradients really meet does not hold, and every other does."""
+    """The bound that gradients really meet does not hold, and every other does."""
     _repeatable(monkeypatch)
-    monkeypatch.setattr(gradients, "_makers", lambda *_: [backend])
-    meets = "_add_pieces" if backend is ExpandedBackend else "_add_units"
-    honest = getattr(clipping.ClippedSum, meets)
-
-    def twenty_times(self: clipping.ClippedSum, *words: object) -> None:
-        self._clip *= 20
-        honest(self, *words)
-        self._clip /= 20
-
+    monkeypatch.setattr(choice_module, "_makers", lambda *_: [backend])
     many = AuditPlan(1200, 480, 1e-5)
     sure = replace(many, confidence=1 - 1e-6)
     assert not audited(get_method(name), tmp_path / "right", sure).contradicted
-    monkeypatch.setattr(clipping.ClippedSum, meets, twenty_times)
+    monkeypatch.setattr(engine_module, "clip_into", _twenty_times_the_clip)
     assert audited(get_method(name), tmp_path / "wrong", many).contradicted
 
 
-class _TwentyTimesTheClip(clipping.ClippedSum):
-    def __init__(
-        self, clip: float, width: int, device: torch.device, single: bool, sums: PieceSums
-    ) -> None:
-        super().__init__(20 * clip, width, device, single, sums)
+def _twenty_times_the_clip(
+    total: torch.Tensor, vectors: Pieces, used: torch.Tensor, clip: float, sums: PieceSums
+) -> torch.Tensor:
+    return clipping.clip_into(total, vectors, used, 20 * clip, sums)
 
 
 @pytest.mark.parametrize("noise", ["exact", "float"])
@@ -239,12 +231,12 @@ def test_shards_and_revealed_records_are_refused(tmp_path: Path) -> None:
         handle = door.planted_handles(
             {"train": made_up_records(9, 0)}, {"train": 9}, "train", _planting()
         )["train"]
-        assert isinstance(handle, AuditedRecords)
+        assert isinstance(handle._summation, AuditSummation)
         with pytest.raises(UserError, match="--black-box"):
             handle.ensemble(3, lambda _: torch.nn.Identity())
         with pytest.raises(UserError, match="--black-box"):
             handle.reveal("because")
-        assert isinstance(handle.map(lambda x: x * 2), AuditedRecords)
+        assert handle.map(lambda x: x * 2)._summation is handle._summation
 
 
 def test_without_an_observer_handles_are_ordinary(tmp_path: Path) -> None:
@@ -255,7 +247,7 @@ def test_without_an_observer_handles_are_ordinary(tmp_path: Path) -> None:
         door = AuditDoor(opened, NoiseSource(), device=CPU, progress=Silent(), shard_key=b"")
         assert isinstance(door, Door)
         handles = door.planted_handles({}, {"train": 9}, "train", _planting())
-        assert not isinstance(handles["train"], AuditedRecords)
+        assert not isinstance(handles["train"]._summation, AuditSummation)
 
 
 def _planting() -> Planting:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.privacy.rig import handle, vectors
+from tests.privacy.rig import flat_loss, handle, vectors
 from understudy.audit.noise_tests import SAMPLES, are_independent, fits_normal
 from understudy.privacy.door.batch import Batch
 from understudy.privacy.ledger.state import State
@@ -61,15 +61,11 @@ def noise_of_exact_histograms(folder: Path) -> torch.Tensor:
 def noise_of_steps(folder: Path) -> torch.Tensor:
     planned = DPSGD("sgd", steps=2, rate=0.5, clip=CLIP, sigma=SIGMA)
     private = handle(folder, vectors(np.ones((4, 1))), planned)
-    session = private.dp_sgd(private._door.plan)
     model = nn.Linear(1, HALF, bias=False)
-
-    def nothing(models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> torch.Tensor:
-        return 0.0 * models[0](batch.features).sum(dim=1)
-
+    session = private.dp_sgd(private._door.plan, [model], flat_loss)
     found = []
     for _ in range(2):
-        session.step([model], nothing)
+        session.step()
         private._door.checkpoint(State)
         assert model.weight.grad is not None
         found.append(model.weight.grad.reshape(-1) * session.expected_batch)

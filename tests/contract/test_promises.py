@@ -7,7 +7,7 @@ with less noise than its price allows is rejected.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,10 @@ import pytest
 import torch
 from torch import nn
 
-from tests.privacy.rig import handle, vectors
+from tests.privacy.rig import frozen, handle, vectors
 from understudy.audit.histogram_test import DELTA, EPSILON, keeps_its_promise
 from understudy.privacy.door.batch import Batch
+from understudy.privacy.dpsgd.loss import Models
 from understudy.privacy.dpsgd.speed import Speed
 from understudy.privacy.ledger.state import State
 from understudy.privacy.local.gaussian import LocalNoise
@@ -81,15 +82,17 @@ def outputs_of_steps(folder: Path, there: bool, sigma: float) -> torch.Tensor:
     planned = DPSGD("sgd", steps=steps, rate=0.5, clip=CLIP, sigma=sigma)
     rows = np.eye(units) * 1e3
     private = handle(folder, vectors(rows if there else rows[:0]), planned, count=units)
-    session = private.dp_sgd(private._door.plan, Speed(backend="expanded", block_steps=steps))
     model = nn.Linear(units, 1, bias=False)
 
-    def value(models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> torch.Tensor:
+    @frozen
+    def value(models: Models, batch: Batch) -> torch.Tensor:
         return models[0](batch.features).squeeze(1)
 
+    speed = Speed(backend="expanded", block_steps=steps)
+    session = private.dp_sgd(private._door.plan, [model], value, speed=speed)
     found = []
     for _ in range(steps):
-        session.step([model], value)
+        session.step()
         private._door.checkpoint(State)
         assert model.weight.grad is not None
         found.append(model.weight.grad.reshape(-1) * session.expected_batch)

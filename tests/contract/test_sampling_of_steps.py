@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +10,10 @@ import pytest
 import torch
 from torch import nn
 
-from tests.privacy.rig import handle, vectors
+from tests.privacy.rig import frozen, handle, vectors
 from understudy.audit.sampling_tests import Joined, joined_by_poisson
 from understudy.privacy.door.batch import Batch
+from understudy.privacy.dpsgd.loss import Models
 from understudy.privacy.dpsgd.speed import Speed
 from understudy.privacy.ledger.state import State
 from understudy.privacy.plan.mechanisms import DPSGD
@@ -21,7 +22,8 @@ UNITS, STEPS, RATE = 24, 400, 0.25
 QUIET = 1e-3
 
 
-def own_coordinate(models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> torch.Tensor:
+@frozen
+def own_coordinate(models: Models, batch: Batch) -> torch.Tensor:
     """A gradient that says which unit it is of."""
     return models[0](batch.features).squeeze(1)
 
@@ -30,11 +32,12 @@ def who_joined(folder: Path) -> Joined:
     """[steps, units], from a session with next to no noise; twice as many are declared."""
     planned = DPSGD("sgd", steps=STEPS, rate=RATE, clip=1.0, sigma=QUIET)
     private = handle(folder, vectors(np.eye(UNITS)), planned, count=2 * UNITS)
-    session = private.dp_sgd(private._door.plan, Speed(backend="expanded", block_steps=STEPS))
     model = nn.Linear(UNITS, 1, bias=False)
+    speed = Speed(backend="expanded", block_steps=STEPS)
+    session = private.dp_sgd(private._door.plan, [model], own_coordinate, speed=speed)
     rows = []
     for _ in range(STEPS):
-        session.step([model], own_coordinate)
+        session.step()
         private._door.checkpoint(State)
         assert model.weight.grad is not None
         rows.append(model.weight.grad.reshape(-1) * session.expected_batch > 0.5)

@@ -48,7 +48,7 @@ def test_the_dense_loss_is_the_negative_evidence_bound():
     likelihood = torch.distributions.Bernoulli(logits=models[1](z), validate_args=False)
     fit = -likelihood.log_prob(batch.features).flatten(1).sum(dim=1)
     wanted = fit + divergence(mean, log_variance)
-    assert torch.allclose(objective.record_loss(models, batch), wanted, rtol=1e-5)
+    assert torch.allclose(objective(models, batch, {}), wanted, rtol=1e-5)
 
 
 @pytest.mark.parametrize("norm", [1, 2])
@@ -58,7 +58,7 @@ def test_the_image_loss_is_a_norm_of_the_difference(norm):
     mean, log_variance = models[0](batch.features).chunk(2, dim=1)
     made = models[1](mean + (0.5 * log_variance).exp() * batch.draws[CODE])
     wanted = (made - batch.features).flatten(1).norm(p=norm, dim=1)
-    assert torch.allclose(objective.record_loss(models, batch), wanted, rtol=1e-4)
+    assert torch.allclose(objective(models, batch, {}), wanted, rtol=1e-4)
 
 
 @pytest.mark.parametrize("objective", [Objective(DENSE), STEEP], ids=["dense", "lipschitz"])
@@ -66,7 +66,7 @@ def test_every_record_has_its_own_loss(objective):
     """What clipping by record rests on, value and gradient."""
     models = pair_of(objective)
     parameters = [p for model in models for p in model.parameters()]
-    check_loss(lambda b: objective.record_loss(models, b), parameters, batch_for(objective, 4))
+    check_loss(lambda b: objective(models, b, {}), parameters, batch_for(objective, 4))
 
 
 def test_projections_estimate_the_frobenius_norm_of_the_jacobian():
@@ -102,9 +102,9 @@ def test_statistics_of_the_batch_are_not_moved_by_the_penalty():
 def test_the_penalty_is_for_slopes_above_the_limit_only():
     free = replace(STEEP, steepest=1e6)
     models, batch = pair_of(STEEP), batch_for(STEEP, 4)
-    plain = Objective(DENSENET, 0.1).record_loss(models, batch)
-    assert torch.equal(free.record_loss(models, batch), plain)
-    assert (STEEP.record_loss(models, batch) > plain).all()
+    plain = Objective(DENSENET, 0.1)(models, batch, {})
+    assert torch.equal(free(models, batch, {}), plain)
+    assert (STEEP(models, batch, {}) > plain).all()
 
 
 def test_the_penalty_flattens_the_decoder():
@@ -116,6 +116,6 @@ def test_the_penalty_flattens_the_decoder():
     before = pulled_back(models[1], z, v).norm(dim=1).mean()
     for _ in range(15):
         optimizer.zero_grad()
-        objective.record_loss(models, batch).mean().backward()
+        objective(models, batch, {}).mean().backward()
         optimizer.step()
     assert pulled_back(models[1], z, v).norm(dim=1).mean() < 0.7 * before

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from understudy.nets.cuda_graph import Gradients, Inputs
-from understudy.privacy.dpsgd.capture import recorder_for
+from understudy.privacy.dpsgd.cuda_graph import capture_on
 
 
 def loss_of(network: nn.Module) -> Callable[[Inputs], torch.Tensor]:
@@ -127,4 +127,4 @@ def test_memory_that_runs_out_is_not_a_reason_to_go_on(network: nn.Module) -> No
 
 
 def test_a_cpu_records_nothing() -> None:
-    assert recorder_for(torch.device("cpu")) is None
+    assert capture_on(torch.device("cpu")) is None

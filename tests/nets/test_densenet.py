@@ -8,7 +8,7 @@ from torch import nn
 
 from understudy.errors import UserError
 from understudy.nets.densenet import DenseNetSpec
-from understudy.privacy.door.row_independence import refuse_mixing_layers
+from understudy.privacy.dpsgd.models import refuse_mixing_layers
 
 PAPER = DenseNetSpec((3, 64, 64), 50, 12, 82, (256, 256, 128, 64, 32), "batch")
 SMALL = DenseNetSpec((3, 32, 32), 5, 2, 10, (8, 8, 8, 4, 4), "group")

@@ -7,6 +7,7 @@ Sigma is 64 and the clip a power of two, so that every step comes back from floa
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from understudy.audit.noise_tests import SAMPLES
 from understudy.data.records import Records
 from understudy.errors import PrivacyError
 from understudy.privacy.accounting.accountants import price
-from understudy.privacy.door import door, private_records
+from understudy.privacy.door import door, private_records, summation
 from understudy.privacy.door.batch import Batch
 from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.plan.events import Gaussian
@@ -173,18 +174,14 @@ def grid_from_the_data(patch: pytest.MonkeyPatch) -> None:
 
 def rounding_after_the_sum(patch: pytest.MonkeyPatch) -> None:
     """Vectors are added up as floats; the sum is rounded, and its sensitivity is not known."""
-    honest = private_records.PrivateRecords._sum_over_units
+    honest = summation.Summation.one_shot
 
-    def late(self: Any, vector_of: Any, start: Any) -> torch.Tensor:
-        del start
-        sums = honest(
-            self,
-            vector_of,
-            lambda width: private_records.ClippedSum(CLIP, width, torch.device("cpu"), True),
-        )
-        return (sums / GRID.step).round().to(torch.int64)
+    def late(self: Any, planned: Any, start: Any, chunks: Any) -> torch.Tensor:
+        width = start().width
+        floats = partial(summation.ClippedSum, CLIP, width, torch.device("cpu"), True)
+        return (honest(self, planned, floats, chunks) / GRID.step).round().to(torch.int64)
 
-    patch.setattr(private_records.PrivateRecords, "_sum_over_units", late)
+    patch.setattr(summation.Summation, "one_shot", late)
 
 
 def noise_in_floats(patch: pytest.MonkeyPatch) -> None:

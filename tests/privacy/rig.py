@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import make_dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
@@ -16,7 +18,8 @@ from understudy.privacy.door.batch import Batch
 from understudy.privacy.door.door import Door
 from understudy.privacy.door.private_records import PrivateRecords
 from understudy.privacy.door.replay_tape import Tape
-from understudy.privacy.dpsgd.backends.base import Loss
+from understudy.privacy.dpsgd.loss import Loss, Models, Values
+from understudy.privacy.dpsgd.speed import Speed
 from understudy.privacy.ledger.journal import Journal
 from understudy.privacy.ledger.owner_log import OwnerLog
 from understudy.privacy.ledger.state import State
@@ -150,11 +153,24 @@ def mlp(seed: int = 0, inputs: int = 16, outputs: int = 3) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(inputs, 8), nn.Tanh(), nn.Linear(8, outputs))
 
 
-def classify(models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> torch.Tensor:
+def frozen(function: Callable[[Models, Batch], torch.Tensor]) -> Loss:
+    """A loss without fields that computes this function, whatever that closes over."""
+
+    def call(self: object, models: Models, batch: Batch, values: Values) -> torch.Tensor:
+        del self, values
+        return function(models, batch)
+
+    made = make_dataclass(function.__name__, [], frozen=True, namespace={"__call__": call})
+    return cast(Loss, made())
+
+
+@frozen
+def classify(models: Models, batch: Batch) -> torch.Tensor:
     return nn.functional.cross_entropy(models[0](batch.features), batch.labels, reduction="none")
 
 
-def flat_loss(models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> torch.Tensor:
+@frozen
+def flat_loss(models: Models, batch: Batch) -> torch.Tensor:
     """A loss whose gradient is exactly zero."""
     return 0.0 * models[0](batch.features).sum(dim=1)
 
@@ -172,13 +188,13 @@ def train_steps(
     model: nn.Module,
     steps: int,
     loss: Loss = classify,
-    speed: object = None,
+    speed: Speed | None = None,
 ) -> None:
     """Some DP-SGD steps as a method would make them."""
     door = private._door
-    session = private.dp_sgd(door.plan, speed)  # type: ignore[arg-type]
+    session = private.dp_sgd(door.plan, [model], loss, speed=speed)
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(steps):
-        session.step([model], loss)
+        session.step()
         optimiser.step()
         door.checkpoint(snapshot_of(model))

@@ -7,7 +7,7 @@ it is and fails when one of the faults in `tests/mutants` is planted in it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +20,7 @@ from tests.privacy.rig import (
     classify,
     enter,
     flat_loss,
+    frozen,
     gradient,
     handle,
     mlp,
@@ -32,6 +33,7 @@ from understudy.data.records import Records
 from understudy.privacy.door.batch import Batch
 from understudy.privacy.door.door import Door
 from understudy.privacy.door.replay_tape import Tape
+from understudy.privacy.dpsgd.loss import Models
 from understudy.privacy.dpsgd.speed import Speed
 from understudy.privacy.ledger.account_book import Book
 from understudy.privacy.ledger.ledger import read_ledger
@@ -44,7 +46,6 @@ from understudy.privacy.plan.mechanisms import (
 from understudy.progress import Silent
 
 Rule = Callable[[Path], bool]
-Models = Sequence[Callable[..., torch.Tensor]]
 
 CLIP = 0.5
 SUM = NoisySum("sum", clip=CLIP, sigma=1.0)
@@ -65,16 +66,18 @@ def noise_is_secret(folder: Path) -> bool:
         torch.manual_seed(0)
         drawn: list[float] = []
 
+        @frozen
         def loss(models: Models, batch: Batch, drawn: list[float] = drawn) -> torch.Tensor:
             drawn.append(torch.rand(1, dtype=torch.float64).item())
-            return flat_loss(models, batch)
+            return flat_loss(models, batch, {})
 
         planned = sgd(rate=0.5)
         private = handle(folder / name, records(64), planned, SUM, count=64)
-        session = private.dp_sgd(private._door.plan, Speed(backend="opacus"))
         model = mlp()
+        speed = Speed(backend="expanded")
+        session = private.dp_sgd(private._door.plan, [model], loss, speed=speed)
         torch.manual_seed(0)
-        session.step([model], loss)
+        session.step()
         who = private._door.noise.bernoulli(64, 0.5).tolist()
         private._door.checkpoint(State)
         total = private.noisy_sum(pixels, clip=CLIP, sigma=1.0)
@@ -135,19 +138,20 @@ class _Watching(Silent):
 
 
 def _everything_a_method_sees(folder: Path, data: Records, tape: Tape) -> list[object]:
+    @frozen
     def drawing(models: Models, batch: Batch) -> torch.Tensor:
-        return classify(models, batch) + 0.0 * torch.rand(len(batch))
+        return classify(models, batch, {}) + 0.0 * torch.rand(len(batch))
 
     torch.manual_seed(0)
     door = open_door(folder, sgd(), SUM, tape=tape)
     watching = _Watching()
     door.progress = watching  # type: ignore[assignment]
     private = enter(door, data, count=20)
-    session = private.dp_sgd(door.plan, Speed(backend="opacus", micro_batch=4))
-    model = mlp()
+    model, speed = mlp(), Speed(backend="expanded", micro_batch=4)
+    session = private.dp_sgd(door.plan, [model], drawing, speed=speed)
     seen: list[object] = [str(private.noisy_sum(pixels, clip=CLIP, sigma=1.0).tolist())]
     for step in session.steps():
-        seen += [step, session.step([model], drawing)]
+        seen += [step, session.step()]
         seen.append([(sorted(vars(p)), p.grad.tolist()) for p in model.parameters()])  # type: ignore
         door.checkpoint(State)
     public = sorted(k for k in (*vars(session), *vars(model)) if not k.startswith("_"))
@@ -160,9 +164,10 @@ def ledger_tells_no_more_than_the_plan(folder: Path) -> bool:
     told = []
     for name, count in (("one", 8), ("two", 40)):
         private = handle(folder / name, records(count), sgd(), count=20)
-        session = private.dp_sgd(private._door.plan, Speed(backend="vmap", micro_batch=4))
+        speed = Speed(backend="vmap", micro_batch=4)
+        session = private.dp_sgd(private._door.plan, [mlp()], classify, speed=speed)
         for _ in session.steps():
-            session.step([mlp()], classify)
+            session.step()
             private._door.checkpoint(State)
         entries = read_ledger(folder / name / "ledger.jsonl")
         told.append([(e.kind, e.body) for e in entries[1:]])
@@ -179,7 +184,8 @@ def divisors_are_declared(folder: Path) -> bool:
     for name, data in (("one", once), ("two", once.select(np.repeat(np.arange(6), 2)))):
         private = handle(folder / name, data, sgd(), count=9, noise=Silence())
         model = mlp()
-        private.dp_sgd(private._door.plan, Speed(backend="vmap")).step([model], classify)
+        speed = Speed(backend="vmap")
+        private.dp_sgd(private._door.plan, [model], classify, speed=speed).step()
         out.append(gradient(model))
     return bool(torch.allclose(2 * out[0], out[1], rtol=1e-4))
 
@@ -231,16 +237,23 @@ def reserved_before_noise_and_committed_before_output(folder: Path) -> bool:
     story: list[str] = []
 
     class Watched(NoiseSource):
-        def _words(self, count: int, device: torch.device) -> torch.Tensor:
-            story.append(read_ledger(path)[-1].kind if path.exists() else "nothing")
-            return super()._words(count, device)
+        def normal(self, *arguments: Any, **named: Any) -> torch.Tensor:
+            story.append(read_ledger(path)[-1].kind)
+            return super().normal(*arguments, **named)
+
+        def discrete_gaussian(self, *arguments: Any, **named: Any) -> torch.Tensor:
+            story.append(read_ledger(path)[-1].kind)
+            return super().discrete_gaussian(*arguments, **named)
+
+    data = records(5)
+    first = torch.from_numpy(data.features[0]).float() / 255
 
     def looked(batch: Batch) -> torch.Tensor:
-        if len(batch) > 100:
+        if torch.equal(batch.features[0], first):
             story.append(read_ledger(path)[-1].kind)
         return pixels(batch)
 
     door: Door = open_door(folder / "run", SUM, noise=Watched())
-    enter(door, records(5)).noisy_sum(looked, clip=CLIP, sigma=1.0)
+    enter(door, data).noisy_sum(looked, clip=CLIP, sigma=1.0)
     shown_after = read_ledger(path)[-1].kind
     return bool(story) and set(story) == {"reserve"} and shown_after == "commit"

@@ -20,7 +20,7 @@ from typing import IO
 
 IMPORTED_ONCE = (
     *("torch._dynamo", "torch.onnx", "dp_accounting", "opacus", "pandas", "pyarrow.parquet"),
-    *("understudy.run.synthesize", "understudy.privacy.dpsgd.backends.opacus"),
+    *("understudy.run.synthesize", "understudy.privacy.dpsgd.session"),
     *(
         "understudy.methods.dp_merf",
         "understudy.methods.dp_gan",

@@ -13,12 +13,14 @@ import numpy as np
 import torch
 from safetensors.torch import load, save
 
-from tests.privacy.rig import CLASSES, classify, mlp, plan, records
+from tests.privacy.rig import CLASSES, classify, frozen, mlp, plan, records
 from tests.privacy.team.team_target import FAST, PLANNED, UNITS, Written
 from understudy.data.records import Records
-from understudy.errors import UserError
+from understudy.errors import RunFailed, UserError
 from understudy.methods.contract import Context, Facts, MethodInfo, PublicInputs
+from understudy.privacy.door.batch import Batch
 from understudy.privacy.door.private_records import PrivateRecords
+from understudy.privacy.dpsgd.loss import Models
 from understudy.privacy.ledger.state import State
 from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.plan.mechanisms import NoisyHistogram
@@ -30,7 +32,7 @@ from understudy.run.folder import RunFolder, create_run_folder
 from understudy.run.team_worker import work_for_leader
 
 COUNTED = NoisyHistogram("counts", bins=len(CLASSES), sigma=1.0)
-UNFINISHED = 3
+UNFINISHED, FAILED = 3, 4
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,17 @@ class Weights:
         return cls(load((folder / "weights.safetensors").read_bytes()))
 
 
+BROKEN: list[int] = []
+"""The process whose loss fails from now on."""
+
+
+@frozen
+def may_break(models: Models, batch: Batch) -> torch.Tensor:
+    if BROKEN:
+        raise ZeroDivisionError("on a private record")
+    return classify(models, batch, {})
+
+
 @dataclass(frozen=True)
 class Faults:
     """What goes wrong in which process, after how many of its steps."""
@@ -64,6 +77,9 @@ class Faults:
             return
         if self.how == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.how == "callback":
+            BROKEN.append(rank)
+            return
         os.kill(os.getpid(), signal.SIGINT)
 
 
@@ -97,9 +113,10 @@ class CountAndTrain:
         state = context.restore()
         if state is not None:
             model.load_state_dict(dict(state.tensors))
-        sgd = private.dp_sgd(plan, replace(FAST, block_steps=1), name=PLANNED.name)
+        speed = replace(FAST, block_steps=1)
+        sgd = private.dp_sgd(plan, [model], may_break, speed=speed, name=PLANNED.name)
         for step in sgd.steps("training"):
-            sgd.step([model], classify)
+            sgd.step()
             optimiser.step()
             self.faults.strike(rank, step)
             context.checkpoint(lambda: State(tensors=dict(model.state_dict())))
@@ -133,6 +150,9 @@ def member(folder: Path, faults: Faults = NO_FAULTS, written: bool = True) -> in
             work_for_leader(fitting(faults), team, source)
     except KeyboardInterrupt:
         return UNFINISHED
+    except (RunFailed, ZeroDivisionError) as error:
+        (folder / f"said-{team.rank}").write_text(str(error))
+        return FAILED
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tests.privacy.team.team_target import PLANNED
 from tests.privacy.team.teams import run_processes
 from tests.run.team_method import (
     COUNTED,
+    FAILED,
     NO_FAULTS,
     UNFINISHED,
     Faults,
@@ -32,10 +34,12 @@ from understudy.bench.away.collect import collect
 from understudy.bench.away.pack import pack
 from understudy.bench.work.workspace import Workspace
 from understudy.errors import UserError
-from understudy.privacy.door.private_records import PrivateRecords
+from understudy.privacy.door import private_records
+from understudy.privacy.door.door import Door
+from understudy.privacy.dpsgd import session
 from understudy.privacy.ledger.ledger import read_ledger, spent_uses
 from understudy.privacy.noise.source import NoiseSource
-from understudy.privacy.team.records import FollowingRecords
+from understudy.privacy.team.doors import FollowingDoor
 from understudy.privacy.team.team import Team
 from understudy.progress import Silent
 from understudy.run import start
@@ -106,16 +110,26 @@ def test_the_first_process_does_not_follow() -> None:
         work_for_leader(fitting(NO_FAULTS), Team())
 
 
-def test_every_process_has_the_same_handle() -> None:
-    """A method must not notice in which process it runs."""
-    for name, member_ in inspect.getmembers(PrivateRecords):
-        if name.startswith("_"):
-            continue
-        theirs = getattr(FollowingRecords, name)
-        if callable(member_):
-            assert list(inspect.signature(member_).parameters) == list(
-                inspect.signature(theirs).parameters
-            )
+def test_the_others_door_has_all_that_handles_and_sessions_ask_for() -> None:
+    """Handles are of one class in every process, so a method does not notice in which it runs."""
+    asked: set[str] = set()
+    for module in (private_records, session):
+        asked |= set(re.findall(r"\b_?door\.(\w+)\(", inspect.getsource(module)))
+    assert {"release", "begin_step", "release_step", "next_step", "needs_block"} <= asked
+    for name in asked - {"noised"}:
+        mine, theirs = getattr(Door, name), getattr(FollowingDoor, name)
+        assert list(inspect.signature(mine).parameters) == list(
+            inspect.signature(theirs).parameters
+        ), name
+
+
+def test_a_callback_that_fails_in_any_process_ends_the_run(tmp_path: Path) -> None:
+    """One that fails in a process without a ledger too."""
+    folder = made(tmp_path / "two")
+    assert run_processes(2, member, folder, Faults(1, 0, "callback")) == [FAILED] * 2
+    assert kinds(folder / "run")[-1] == "fail"
+    assert "in another process" in (folder / "said-0").read_text()
+    assert "private record" in (folder / "said-1").read_text()
 
 
 def test_a_packed_job_is_fitted_by_two_processes(workplace: Workplace) -> None:

@@ -21,6 +21,7 @@ from understudy.data.records import Records
 from understudy.privacy.door.batch import Batch, Draws
 from understudy.privacy.door.door import Door
 from understudy.privacy.door.private_records import PrivateRecords
+from understudy.privacy.dpsgd.loss import Models, Values
 from understudy.privacy.dpsgd.speed import Speed
 from understudy.privacy.ledger.journal import Journal
 from understudy.privacy.ledger.state import State
@@ -195,10 +196,10 @@ class StepCase:
             door = open_door(Path(name), planned, Chosen(steps, self.multiplicity))
             private = door.handles({"train": records}, {"train": 10})["train"]
             speed = Speed(4 * self.multiplicity, self.backend, self.precision)
-            session = private.dp_sgd(door.plan, speed)
             models, found = two_models(), []
+            session = private.dp_sgd(door.plan, models, JointLoss(), _DRAWS, speed)
             for _ in steps:
-                session.step(models, joint_loss, draws=_DRAWS)
+                session.step()
                 door.checkpoint(State)
                 gradients = [p.grad for m in models for p in m.parameters() if p.grad is not None]
                 flat = torch.cat([g.reshape(-1) for g in gradients])
@@ -220,10 +221,14 @@ def two_models() -> list[nn.Module]:
         ]
 
 
-def joint_loss(models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> torch.Tensor:
+@dataclass(frozen=True)
+class JointLoss:
     """A loss through both models with gradients far above the clip."""
-    answer = models[1](models[0](batch.features + batch.draws["noise"]))
-    return 1e3 * nn.functional.cross_entropy(answer, batch.labels, reduction="none")
+
+    def __call__(self, models: Models, batch: Batch, values: Values) -> torch.Tensor:
+        del values
+        answer = models[1](models[0](batch.features + batch.draws["noise"]))
+        return 1e3 * nn.functional.cross_entropy(answer, batch.labels, reduction="none")
 
 
 def _vector_callbacks() -> dict[str, Callable[[Batch], torch.Tensor | Blocks]]:

@@ -7,37 +7,32 @@ which no release may have.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import NoReturn
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import nn
 
 from understudy.audit.canaries import Planting
 from understudy.audit.observer import Observer, Release
 from understudy.data.records import Records
 from understudy.errors import PrivacyError, UserError
-from understudy.privacy.door.batch import Batch, Draws, random_batch
 from understudy.privacy.door.door import Door
-from understudy.privacy.door.ensemble import Ensemble, Train
-from understudy.privacy.door.private_records import PrivateRecords, Vectors
-from understudy.privacy.door.rng_isolation import secluded
-from understudy.privacy.dpsgd.backends.base import Loss
+from understudy.privacy.door.private_records import PrivateRecords
+from understudy.privacy.door.summation import Chunks, Summation
 from understudy.privacy.dpsgd.engine import GradientEngine, GradientSum, padded
-from understudy.privacy.dpsgd.session import DPSGDSession
-from understudy.privacy.dpsgd.speed import Speed
 from understudy.privacy.ledger.journal import Journal
 from understudy.privacy.noise.source import NoiseSource
-from understudy.privacy.plan.mechanisms import DPSGD
-from understudy.privacy.plan.plan import Plan
+from understudy.privacy.plan.mechanisms import DPSGD, NoisyHistogram, NoisySum
 from understudy.privacy.sums.clipping import Blocks, ClippedSum
 from understudy.privacy.sums.gradient_pieces import Pieces
 from understudy.privacy.sums.grid import Grid
-from understudy.privacy.sums.units import Rows, UnitIndex
+from understudy.privacy.sums.units import Rows
 from understudy.progress import Progress
+
+if TYPE_CHECKING:
+    from understudy.privacy.dpsgd.loss import Values
 
 _CANARIES_AT_ONCE = 256
 """Where units have several records their vectors are written out, zeros and all."""
@@ -87,193 +82,92 @@ class AuditDoor(Door):
     def planted_handles(
         self, parts: Mapping[str, Records], counts: Mapping[str, int], part: str, planting: Planting
     ) -> dict[str, PrivateRecords]:
-        """Handles as `handles` gives them, with the canaries in one part."""
-        handles = self.handles({**parts, part: planting.records}, counts)
-        if self._observer is not None:
-            handles[part] = AuditedRecords(self, part, planting, counts[part], self._observer)
-        return handles
+        """Handles as `handles` gives them, with the canaries in one part: as records, or, where
+        somebody watches, as vectors of their own."""
+        if self._observer is None:
+            return self.handles({**parts, part: planting.records}, counts)
+        summation = AuditSummation(self._observer, planting.joined, self.device)
+        return self.handles({**parts, part: planting.others}, counts, {part: summation})
 
 
-class AuditedRecords(PrivateRecords):
-    """Private records among which canaries stand whose vectors the observer knows."""
+class AuditSummation(Summation):
+    """The sums of ordinary records, to which every canary that is present adds its own vector.
 
-    def __init__(
-        self, door: AuditDoor, part: str, planting: Planting, count: int, observer: Observer
-    ) -> None:
-        super().__init__(door, part, planting.records, count)
-        self._audit_door = door
-        self._planting = planting
-        self._observer = observer
-        self._others = PrivateRecords(door, part, planting.others, count)
-        self._release: Release | None = None
+    A canary's vector is a coordinate of its own, clipped like anybody's, in the one sum that is
+    released. In DP-SGD canaries are drawn like any other unit: they are the units behind the last
+    ordinary one. The observer is told what all others add, as differential privacy allows it to
+    know.
+    """
 
-    def map(self, fn: Callable[[torch.Tensor], torch.Tensor]) -> PrivateRecords:
-        mapped = super().map(fn)
-        planting = Planting(mapped._records, self._planting.joined)
-        return AuditedRecords(self._audit_door, self.part, planting, self.count, self._observer)
+    captures = False  # canaries and everybody else take one way to the sum
 
-    def noisy_sum(
-        self, vector_of: Callable[[Batch], Vectors], clip: float, sigma: float
-    ) -> torch.Tensor:
-        with self._joined_by_canaries(Release("noisy-sum", 1.0, clip, sigma, 1.0)):
-            return super().noisy_sum(vector_of, clip, sigma)
+    def __init__(self, observer: Observer, joined: Rows, device: torch.device) -> None:
+        """joined: the number of each canary that is present."""
+        self._observer, self._joined = observer, joined
+        self._device, self._ordinary = device, 0
 
-    def noisy_histogram(
-        self, bin_of: Callable[[Batch], torch.Tensor], bins: int, sigma: float
-    ) -> torch.Tensor:
-        with self._joined_by_canaries(Release("noisy-histogram", 1.0, 1.0, sigma, 1.0)):
-            return super().noisy_histogram(bin_of, bins, sigma)
-
-    def dp_sgd(
-        self, plan: Plan, speed: Speed | None = None, name: str | None = None
-    ) -> DPSGDSession:
-        ordinary = super().dp_sgd(plan, speed, name)
-        return _AuditedSession(
-            self._audit_door,
-            ordinary.mechanism,
-            speed or Speed(),
-            self._planting,
-            self.count,
-            self._observer,
-        )
-
-    def ensemble(self, shards: int, train: Train) -> Ensemble:
-        del shards, train
-        _refuse("an ensemble")
-
-    def reveal(self, reason: str) -> Records:
-        del reason
-        _refuse("revealed records")
-
-    @contextmanager
-    def _joined_by_canaries(self, release: Release) -> Iterator[None]:
-        self._release = release
-        try:
-            yield
-        finally:
-            self._release = None
-
-    def _apply(
-        self, fn: Callable[[Batch], Vectors], form: tuple[int, ...]
-    ) -> Iterator[tuple[Vectors, Rows, Rows]]:
-        """The vectors of all other units and, after them, those of the canaries.
-
-        They meet in the one sum that the door makes of either; beside it the others are
-        summed alone, for the observer.
-        """
-        if self._release is None:
-            yield from super()._apply(fn, form)
-            return
-        release, width, single = self._release, form[0], self._others._records.units is None
-        alone = ClippedSum(release.clip, width, self._door.device, single)
-        for vectors, rows, owners in self._others._apply(fn, form):
-            alone.add(vectors, owners)
-            yield vectors, rows, owners
-        joined = self._planting.joined
-        if self._observer.expect(alone.finish(), release):
-            first = len(self._others._records)
-            for some in np.array_split(joined, -(-len(joined) // _CANARIES_AT_ONCE) or 1):
-                yield self._observer.voices(some, width, release), some, first + some
-
-
-class _AuditedSession(DPSGDSession):
-    """DP-SGD steps in which a sampled canary's gradient is its own coordinate."""
-
-    def __init__(
-        self,
-        door: AuditDoor,
-        mechanism: DPSGD,
-        speed: Speed,
-        planting: Planting,
-        count: int,
-        observer: Observer,
-    ) -> None:
-        units = UnitIndex(planting.records)
-        super().__init__(door, mechanism, speed, planting.records, units, count)
-        self._observer = observer
-        self._canary_of = _canary_of_unit(units, planting)
-
-    def _engine_for(self, models: Sequence[nn.Module]) -> GradientEngine:
-        if self._engine is None or not self._engine.serves(models):
-            self._engine = _CanaryEngine(
-                models,
-                self.mechanism,
-                self._speed,
-                self._records,
-                self._units,
-                self._door.noise,
-                self.expected_batch,
+    def allow(self, what: str) -> None:
+        if what not in ("mapped records", "a record-by-record release"):
+            raise UserError(
+                f"gradient canaries cannot stand among {what}; audit it with --black-box."
             )
-            self._engine.watched_by(self._observer, self._canary_of)
-        return self._engine
+
+    def sampled(self, units: int) -> int:
+        self._ordinary = units
+        return units + len(self._joined)
+
+    def one_shot(
+        self, planned: NoisySum | NoisyHistogram, start: Callable[[], ClippedSum], chunks: Chunks
+    ) -> torch.Tensor:
+        clip = planned.clip if isinstance(planned, NoisySum) else 1.0
+        release = Release(planned.kind, 1.0, clip, planned.sigma, 1.0)
+        others, last = start(), -1
+        # Beside the sum that is released, a float one of the others, for the observer alone.
+        told = ClippedSum(clip, others.width, self._device, others.single)
+        for vectors, owners in chunks:
+            others.add(vectors, owners)
+            told.add(vectors, owners)
+            last = max(last, int(owners.max(initial=-1)))
+        if self._observer.expect(told.finish(), release):
+            for some in np.array_split(
+                self._joined, -(-len(self._joined) // _CANARIES_AT_ONCE) or 1
+            ):
+                voices = self._observer.voices(some, others.width, release)
+                others.add(voices, last + 1 + some)
+        return others.finish()
+
+    def step(
+        self, planned: DPSGD, engine: GradientEngine, chosen: Rows, values: Values
+    ) -> GradientSum:
+        others = super().step(planned, engine, chosen[chosen < self._ordinary], values)
+        present = self._joined[chosen[chosen >= self._ordinary] - self._ordinary]
+        scale = engine.expected
+        release = Release(planned.name, planned.rate, planned.clip, planned.sigma, scale)
+        if not self._observer.expect(others.total, release) or not len(present):
+            return others
+        canaries = engine.vectors_sum(self._micro_batches(engine, present, release, values))
+        return replace(others, total=others.total + canaries)
+
+    def _micro_batches(
+        self, engine: GradientEngine, present: Rows, release: Release, values: Values
+    ) -> Iterator[tuple[Pieces, Rows]]:
+        """Canaries as the backend gives everybody's gradients, in their precision and layout, so
+        that the code that bounds the one bounds the other."""
+        form = engine.gradient_form(values)
+        voices, rows = self._observer.voices(present, engine.width, release), len(form)
+        for start in range(0, len(present), rows):
+            some = slice(start, start + rows)
+            yield _as_gradients(voices, some, form, engine.device), padded(present[some], rows)
 
 
-class _CanaryEngine(GradientEngine):
-    """Sums the gradients of sampled units; canaries are sampled like any other unit."""
-
-    _observer: Observer
-    _canary_of: Rows
-    _form: torch.Tensor | Pieces | None = None
-
-    def watched_by(self, observer: Observer, canary_of: Rows) -> None:
-        self._observer, self._canary_of = observer, canary_of
-        self._may_record = False  # canaries and everybody else take one way to the sum
-
-    def clipped_sum(self, loss: Loss, draws: Draws, chosen: Rows) -> GradientSum:
-        canaries = self._canary_of[chosen]
-        others = super().clipped_sum(loss, draws, chosen[canaries < 0])
-        planned = self._mechanism
-        release = Release(planned.name, planned.rate, planned.clip, planned.sigma, self._expected)
-        total = self._new_sum()
-        present = canaries[canaries >= 0]
-        if self._observer.expect(others.total, release) and len(present):
-            voices = self._observer.voices(present, self.width, release)
-            for start in range(0, len(present), self._rows):
-                some = slice(start, start + self._rows)
-                total.add(self._as_gradients(voices, some), padded(present[some], self._rows))
-        return replace(others, total=others.total + total.finish())
-
-    def prepare(self, loss: Loss, draws: Draws) -> None:
-        super().prepare(loss, draws)
-        if self._form is None or len(self._form) != self._rows:
-            assert self._backend is not None
-            trial = self._dress(random_batch(self._records, self._rows, self.device), draws)
-            with secluded(self._noise.callback_stream_seed()):
-                self._form = _form_of(self._compute(self._backend, loss, trial)[1])
-
-    def _as_gradients(self, voices: Blocks, some: slice) -> torch.Tensor | Pieces:
-        """A micro-batch of canaries as the backend gives everybody's gradients, in their precision
-        and layout, so that the code that bounds the one bounds the other."""
-        assert self._form is not None
-        pieces = self._form.values if isinstance(self._form, Pieces) else (self._form,)
-        loud, places = voices.values[some, 0], voices.block[some]
-        found, first = [], 0
-        for piece in pieces:
-            like = torch.zeros_like(piece, device=self.device)
-            mine = (places >= first) & (places < first + piece[0].numel())
-            where = torch.unravel_index(places[mine] - first, like.shape[1:])
-            like[(mine.nonzero()[:, 0], *where)] = loud[mine].to(like.dtype)
-            found.append(like)
-            first += piece[0].numel()
-        return Pieces(tuple(found)) if isinstance(self._form, Pieces) else found[0]
-
-
-def _form_of(gradients: torch.Tensor | Pieces) -> torch.Tensor | Pieces:
-    """Shape, layout and precision, without the values."""
-    if isinstance(gradients, Pieces):
-        return Pieces(tuple(torch.empty_like(g, device="meta") for g in gradients.values))
-    return torch.empty_like(gradients, device="meta")
-
-
-def _canary_of_unit(units: UnitIndex, planting: Planting) -> Rows:
-    """For each unit the number of the canary it is, or -1."""
-    rows, owners = units.rows(np.arange(len(units)))
-    number = np.full(len(planting.records), -1)
-    number[len(number) - len(planting.joined) :] = planting.joined
-    found = np.full(len(units), -1)
-    found[owners] = number[rows]
-    return found
-
-
-def _refuse(what: str) -> NoReturn:
-    raise UserError(f"gradient canaries cannot stand among {what}; audit it with --black-box.")
+def _as_gradients(voices: Blocks, some: slice, form: Pieces, device: torch.device) -> Pieces:
+    loud, places = voices.values[some, 0], voices.block[some]
+    found, first = [], 0
+    for piece in form.values:
+        like = torch.zeros_like(piece, device=device)
+        mine = (places >= first) & (places < first + piece[0].numel())
+        where = torch.unravel_index(places[mine] - first, like.shape[1:])
+        like[(mine.nonzero()[:, 0], *where)] = loud[mine].to(like.dtype)
+        found.append(like)
+        first += piece[0].numel()
+    return Pieces(tuple(found))

@@ -19,9 +19,9 @@ from understudy.encoders.objective import Objective
 from understudy.encoders.specs import Spec
 from understudy.errors import UserError, reading
 from understudy.nets.packing import pack_module, pack_optimizer, unpack_module, unpack_optimizer
+from understudy.nets.per_example.twins import trainable
 from understudy.nets.seeding import built, derived_seed, stream
 from understudy.privacy.door.batch import Batch, Draws, make_batch
-from understudy.privacy.dpsgd.backends.base import trainable
 from understudy.privacy.ledger.state import State
 from understudy.progress import Progress
 
@@ -161,7 +161,7 @@ def _step(pair: Pair, objective: Objective, batch: Batch) -> None:
         # A last batch of one record has no statistics of its own.
         module.train(len(batch) > 1)
     pair.optimizer.zero_grad()
-    torch.autograd.backward(objective.record_loss(pair.modules, batch).mean())
+    torch.autograd.backward(objective(pair.modules, batch, {}).mean())
     pair.optimizer.step()
 
 

@@ -17,7 +17,7 @@ between a prior sample and an encoded one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ from understudy.encoders.encoder import unit_interval
 from understudy.encoders.specs import Spec
 from understudy.nets.vae import split_code
 from understudy.privacy.door.batch import Batch, Draws
+from understudy.privacy.dpsgd.loss import Models, Values
 
 CODE, PRIOR, MIXING, DIRECTION = "code", "prior", "uniform mixing", "direction"
 PROJECTIONS = ("random", "ones")
@@ -59,9 +60,10 @@ class Objective:
                 wanted[DIRECTION] = (math.prod(self.spec.shape),)
         return wanted
 
-    def record_loss(self, models: Sequence[Callable[..., Any]], batch: Batch) -> torch.Tensor:
+    def __call__(self, models: Models, batch: Batch, values: Values) -> torch.Tensor:
         """One value a row. Every row is taken by itself, with its own draws, as clipping by
         record needs; models are the encoder and the decoder."""
+        del values
         encode, decode = models
         inputs = unit_interval(batch.features)
         mean, log_variance = split_code(encode(inputs))

@@ -130,10 +130,11 @@ class DPGan:
         private = parts["train"]
         shape, classes = image_shape(private.shape, "dp-gan"), len(private.schema.classes)
         pair = AdversarialPair(config, shape, classes, context.seed, context.device)
-        sgd = private.dp_sgd(plan, _speed(config, pair, context.device), name=TRAINING)
         state = context.restore()
         if state is not None:
             pair.load(state)
+        speed = _speed(config, pair, context.device)
+        sgd = private.dp_sgd(plan, pair.models, pair.record_loss, pair.draws, speed, TRAINING)
         for step in sgd.steps("training the discriminator"):
             _discriminator_step(config, pair, sgd, step)
             if (step + 1) % config.steps_per_generator == 0:
@@ -146,7 +147,7 @@ def _discriminator_step(
     config: GanConfig, pair: AdversarialPair, sgd: DPSGDSession, step: int
 ) -> None:
     outside = pair.fake_gradients(step) if config.fake == "outside" else None
-    sgd.step([pair.discriminator], pair.record_loss(), outside, pair.draws)
+    sgd.step(public_grads=outside)
     pair.discriminator_optimizer.step()
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -19,13 +20,15 @@ from understudy.nets.packing import (
     unpack_module,
     unpack_optimizer,
 )
+from understudy.nets.per_example.twins import trainable
+from understudy.nets.per_example.vmap import VmapBackend
 from understudy.nets.seeding import built, stream
 from understudy.nets.sizes import Shape
 from understudy.privacy.door.batch import Batch, Draws
-from understudy.privacy.dpsgd.backends.base import Loss, trainable
-from understudy.privacy.dpsgd.backends.vmap import VmapBackend
+from understudy.privacy.dpsgd.loss import Models, Values
 from understudy.privacy.ledger.state import State
 from understudy.privacy.sums.clipping import ClippedSum
+from understudy.privacy.sums.gradient_pieces import Pieces
 
 if TYPE_CHECKING:
     from understudy.methods.dp_gan import GanConfig
@@ -49,6 +52,7 @@ class AdversarialPair:
         self.spec = GeneratorSpec("residual", shape, classes, config.latent, config.width)
         self.generator = built(self.spec.build, seed, "generator").to(device).eval()
         self.average = copy.deepcopy(self.generator)
+        self._shown = copy.deepcopy(self.generator).requires_grad_(False)
         self.discriminator = built(
             lambda: Discriminator(
                 shape, classes, config.discriminator_width, config.discriminator_features
@@ -73,26 +77,15 @@ class AdversarialPair:
         """The randomness that `record_loss` needs with each record."""
         return {LATENT: (self.spec.latent,)} if self._config.fake == "inside" else {}
 
-    def record_loss(self) -> Loss:
-        """A record's loss: that it be called real, and inside, that its own fake be not.
+    @property
+    def models(self) -> list[torch.nn.Module]:
+        """What DP-SGD is bound to: the discriminator, which it trains, and, where a record's loss
+        holds a fake, a copy of the generator, which it reads."""
+        return [self.discriminator, self._shown] if self.draws else [self.discriminator]
 
-        Guarantee: a row's value depends on that row, its label and its draws alone. The
-        generator is in evaluation mode, a fixed function; nothing flows back into it.
-        """
-        real, fake = _LOSSES[self._config.loss]
-        classes, generator, inside = self.spec.classes, self.generator, bool(self.draws)
-
-        def loss(models: Sequence[Callable[..., Any]], batch: Batch) -> torch.Tensor:
-            (discriminator,) = models
-            labels = class_weights(batch.labels, classes)
-            value = real(discriminator(batch.features, labels))
-            if inside:
-                with torch.no_grad():
-                    made = generator(batch.draws[LATENT], labels)
-                value = value + fake(discriminator(made, labels))
-            return value
-
-        return loss
+    @property
+    def record_loss(self) -> RecordLoss:
+        return RecordLoss(self._config.loss, self.spec.classes)
 
     def fake_gradients(self, step: int) -> list[torch.Tensor]:
         """The mean gradient of a constant number of fakes, each clipped like a record's.
@@ -100,22 +93,18 @@ class AdversarialPair:
         They are public: made from the generator and the seed. Clipping them keeps the two
         sides of the discriminator's task in balance.
         """
-        _, fake = _LOSSES[self._config.loss]
-        rows, classes = self._config.fake_batch, self.spec.classes
+        rows, loss = self._config.fake_batch, FakeLoss(self._config.loss)
         latents, labels = self._latents_and_labels(rows, "fakes", step)
         with torch.no_grad():
             images = self.generator(latents, labels)
-
-        def loss(models: Sequence[Callable[..., Any]], batch: Batch) -> torch.Tensor:
-            return fake(models[0](batch.features, class_weights(batch.labels, classes)))
 
         backend = VmapBackend([self.discriminator])
         total = ClippedSum(self._config.clip, self.discriminator_size, self._device, single=True)
         for start in range(0, rows, _FAKES_AT_ONCE):
             some = slice(start, start + _FAKES_AT_ONCE)
             batch = Batch(images[some], {_LABEL: labels[some]}, {}, _LABEL)
-            _, gradients = backend.per_record(loss, batch, 1)
-            total.add(gradients, np.arange(len(gradients)))
+            values, gradients = backend.per_example(loss, batch, {}, 1)
+            total.add(Pieces(gradients), np.arange(len(values)))
         parameters = trainable([self.discriminator])
         mean = torch.split((total.finish() / rows).float(), [p.numel() for p in parameters])
         return [m.reshape(p.shape) for m, p in zip(mean, parameters, strict=True)]
@@ -135,6 +124,7 @@ class AdversarialPair:
         self.discriminator.requires_grad_(True)
         self.generator.eval()
         average_into(self.average, self.generator, config.average, number)
+        self._shown.load_state_dict(self.generator.state_dict())
 
     def finished(self) -> torch.nn.Module:
         """The averaged generator, its normalisation measured on its own images."""
@@ -156,6 +146,7 @@ class AdversarialPair:
             unpack_module(name, module, state.tensors)
         for name, optimizer in self._optimizers().items():
             unpack_optimizer(name, optimizer, state.tensors)
+        self._shown.load_state_dict(self.generator.state_dict())
 
     def _modules(self) -> dict[str, torch.nn.Module]:
         return {
@@ -177,6 +168,42 @@ class AdversarialPair:
         latents = torch.randn(rows, self.spec.latent, generator=random, device=self._device)
         codes = torch.randint(self.spec.classes, (rows,), generator=random, device=self._device)
         return latents, class_weights(codes, self.spec.classes)
+
+
+@dataclass(frozen=True)
+class RecordLoss:
+    """A record's loss: that it be called real, and that its own fake, if it has one, be not.
+
+    Guarantee: a row's value depends on that row, its label and its draws alone. The generator is in
+    evaluation mode, a fixed function; nothing flows back into it.
+    """
+
+    kind: str
+    classes: int
+
+    def __call__(self, models: Models, batch: Batch, values: Values) -> torch.Tensor:
+        del values
+        real, fake = _LOSSES[self.kind]
+        discriminator, *generators = models
+        labels = class_weights(batch.labels, self.classes)
+        value = real(discriminator(batch.features, labels))
+        for generator in generators:
+            with torch.no_grad():
+                made = generator(batch.draws[LATENT], labels)
+            value = value + fake(discriminator(made, labels))
+        return value
+
+
+@dataclass(frozen=True)
+class FakeLoss:
+    """That a generated image be called a fake; its label is the class weights it was made with."""
+
+    kind: str
+
+    def __call__(self, models: Models, batch: Batch, values: Values) -> torch.Tensor:
+        del values
+        _, fake = _LOSSES[self.kind]
+        return fake(models[0](batch.features, batch.labels))
 
 
 def class_weights(labels: torch.Tensor, classes: int) -> torch.Tensor:

@@ -227,12 +227,12 @@ class _EncoderMethod(ABC):
         objective = self.objective(config, spec)
         # A penalty on slopes is differentiated twice, which of the backends vmap alone can do.
         speed = Speed(backend="vmap") if objective.penalty else Speed()
-        sgd = private.dp_sgd(plan, speed, name=TRAINING)
         state = context.restore()
         if state is not None:
             pair.load(state)
+        sgd = private.dp_sgd(plan, pair.modules, objective, objective.draws, speed, TRAINING)
         for _ in sgd.steps("training the encoder"):
-            sgd.step(pair.modules, objective.record_loss, draws=objective.draws)
+            sgd.step()
             pair.optimizer.step()
             context.checkpoint(pair.snapshot)
         return pair

@@ -25,7 +25,6 @@ VERSIONED = (
     "torch",
     "numpy",
     "dp-accounting",
-    "opacus",
     "pyarrow",
     "pillow",
 )

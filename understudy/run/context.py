@@ -11,7 +11,7 @@ import torch
 from understudy.errors import UserError
 from understudy.privacy.door.door import Door
 from understudy.privacy.ledger.state import State
-from understudy.privacy.team.sessions import STOPPED
+from understudy.privacy.team.doors import STOPPED
 from understudy.privacy.team.team import Team
 from understudy.progress import Progress
 

@@ -19,7 +19,7 @@ from understudy.privacy.ledger.journal import Journal
 from understudy.privacy.ledger.owner_log import OwnerLog
 from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.plan.plan import Plan
-from understudy.privacy.team.records import leading_handles
+from understudy.privacy.team.doors import LeadingDoor
 from understudy.privacy.team.team import Team, records_digest
 from understudy.progress import Progress
 from understudy.run.context import LeadingContext, RunContext, choose_device
@@ -98,7 +98,7 @@ def _execute(
     team: Team,
 ) -> None:
     device = choose_device(inputs.device)
-    door = Door(
+    door = (Door if team.alone else LeadingDoor)(
         journal,
         noise,
         device=device,
@@ -106,13 +106,13 @@ def _execute(
         owner_log=OwnerLog(folder.owner_log),
         shard_key=inputs.shard_key,
     )
-    if team.alone:
+    if isinstance(door, LeadingDoor):
+        inputs.tell(journal.plan, team)
+        context: RunContext = LeadingContext(door, progress, device, inputs.seed, team)
+        handles = door.lead(team, inputs.parts, inputs.counts)
+    else:
         context = RunContext(door, progress, device, inputs.seed)
         handles = door.handles(inputs.parts, inputs.counts)
-    else:
-        inputs.tell(journal.plan, team)
-        context = LeadingContext(door, progress, device, inputs.seed, team)
-        handles = leading_handles(door, inputs.parts, inputs.counts, team)
     try:
         result = inputs.method.fit(inputs.config, handles, journal.plan, inputs.public, context)
         door.settle()

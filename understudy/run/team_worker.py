@@ -9,17 +9,15 @@ from __future__ import annotations
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 from understudy.errors import UserError
 from understudy.methods.contract import PublicInputs
-from understudy.privacy.door.private_records import PrivateRecords
 from understudy.privacy.noise.source import NoiseSource
-from understudy.privacy.team.records import FollowingRecords
+from understudy.privacy.team.doors import FollowingDoor
 from understudy.privacy.team.team import Team
 from understudy.progress import Silent
 from understudy.run.context import FollowingContext, choose_device
@@ -40,18 +38,13 @@ def work_for_leader(inputs: MethodInputs, team: Team, noise: NoiseSource | None 
     plan = inputs.tell(None, team)
     with tempfile.TemporaryDirectory() as name, _deaf_to_interrupts():
         room = Path(name)
-        context = FollowingContext(
-            Silent(), choose_device(inputs.device), inputs.seed, room / "scratch", team
-        )
+        device = choose_device(inputs.device)
+        context = FollowingContext(Silent(), device, inputs.seed, room / "scratch", team)
         context.folder.mkdir()
-        handles = {
-            part: FollowingRecords(plan, part, records, inputs.counts[part], team, noise)
-            for part, records in inputs.parts.items()
-        }
-        # What they lack beside PrivateRecords is the door, which no method can reach.
-        as_handles = cast(Mapping[str, PrivateRecords], handles)
+        door = FollowingDoor(plan, team, noise or NoiseSource(), device)
+        handles = door.handles(inputs.parts, inputs.counts)
         public = _with_own_cache(inputs.public, room / "public")
-        inputs.method.fit(inputs.config, as_handles, plan, public, context)
+        inputs.method.fit(inputs.config, handles, plan, public, context)
 
 
 def _with_own_cache(public: PublicInputs, room: Path) -> PublicInputs:

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from tests.privacy.dpsgd.test_cuda_graph import Recording, Written
+from tests.privacy.dpsgd.test_cuda_graph import Captures, Written, use
 from tests.scripts import load_script, run_bare
-from understudy.privacy.dpsgd import engine as gradients_module
-from understudy.privacy.dpsgd.cuda_graph import RecordedPart, Trial
-from understudy.privacy.dpsgd.engine import GradientEngine
+from understudy.privacy.dpsgd import backend_choice as choice_module
+from understudy.privacy.dpsgd.cuda_graph import GraphedWork, Trial
+from understudy.privacy.dpsgd.trials import Subject
+from understudy.privacy.dpsgd.trials import Trial as RowsTrial
 from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.sums.gradient_pieces import Pieces
 
@@ -70,7 +71,7 @@ def test_a_replay_of_old_inputs_is_seen(monkeypatch: pytest.MonkeyPatch) -> None
     asked = argparse.Namespace(network="tiny", public_rows=4, timed=1)
     cpu = torch.device("cpu")
     assert script.check_recording(cpu, asked)["worst_relative_error"] < 1e-3
-    monkeypatch.setattr(script, "recorder_for", lambda _: stale)
+    monkeypatch.setattr(script, "capture_on", lambda _: stale)
     # The product compares once, when it records; the check must see what goes wrong later.
     monkeypatch.setattr(script.Gradients, "_compare", lambda *_: None)
     found = script.check_recording(cpu, asked)
@@ -92,9 +93,9 @@ def test_rounding_that_a_neighbour_changes_is_seen(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each record's gradient is right to 1e-4, and yet the others' sum moves."""
-    right = GradientEngine._compute
+    right = Subject.computed
 
-    def rounded(self: GradientEngine, *words: Any) -> tuple[torch.Tensor, Any]:
+    def rounded(self: Subject, *words: Any) -> tuple[torch.Tensor, Any]:
         values, found = right(self, *words)
         where = torch.arange(len(found)) if kind == "places" else 1e6 * found.values[0].sum()
 
@@ -107,7 +108,9 @@ def test_rounding_that_a_neighbour_changes_is_seen(
     asked = argparse.Namespace(network="tiny", draws=2, records=6, computed=True)
     cpu = torch.device("cpu")
     assert max(script.check_engine("float32", cpu, asked)["others_moved"].values()) <= 1e-6
-    monkeypatch.setattr(GradientEngine, "_compute", rounded)
+    monkeypatch.setattr(Subject, "computed", rounded)
+    # The product refuses what company changes; the check must see it by itself.
+    monkeypatch.setattr(RowsTrial, "of_company", lambda *_: None)
     assert script.check_engine("float32", cpu, asked)["others_moved"][kind] > 1e-6
 
 
@@ -116,17 +119,17 @@ def test_a_replay_is_asked_what_one_record_moves(
     wrong: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A replay that is right of everybody, and yet adds a record more where it is not used."""
-    monkeypatch.setattr(gradients_module, "CompiledBackend", Written)
-    monkeypatch.setattr(gradients_module, "recorder_for", lambda _: Recording())
-    monkeypatch.setattr(gradients_module, "_makers", lambda *_: [Written])
+    use(monkeypatch, Captures())
+    monkeypatch.setattr(choice_module, "_makers", lambda *_: [Written])
     if wrong:
-        right = RecordedPart.__call__
+        right = GraphedWork.__call__
 
-        def one_more(self: RecordedPart, batch: Any, used: torch.Tensor) -> Any:
-            return right(self, batch, used.roll(1) | used if used.any() else used)
+        def one_more(self: GraphedWork, batch: Any, values: Any, used: torch.Tensor) -> Any:
+            return right(self, batch, values, used.roll(1) | used if used.any() else used)
 
         monkeypatch.setattr(Trial, "require", lambda *_: None)
-        monkeypatch.setattr(RecordedPart, "__call__", one_more)
+        monkeypatch.setattr(RowsTrial, "of_company", lambda *_: None)
+        monkeypatch.setattr(GraphedWork, "__call__", one_more)
     asked = argparse.Namespace(network="tiny", draws=2, records=6, computed=False)
     found = script.check_engine("float32", torch.device("cpu"), asked)
     assert found["recorded"]

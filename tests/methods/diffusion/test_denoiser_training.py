@@ -40,7 +40,7 @@ def batch_of(training: DenoiserTraining, rows: int = 5, seed: int = 0) -> Batch:
 
 
 def losses(training: DenoiserTraining, batch: Batch) -> torch.Tensor:
-    return training.loss([training.network], batch)
+    return training.loss([training.network], batch, {})
 
 
 class TestLoss:

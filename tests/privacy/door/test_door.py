@@ -30,7 +30,9 @@ from understudy.errors import PrivacyError, UserError
 from understudy.privacy.door.batch import Batch
 from understudy.privacy.door.private_records import PrivateRecords
 from understudy.privacy.door.replay_tape import Tape
+from understudy.privacy.dpsgd.speed import Speed
 from understudy.privacy.ledger.ledger import read_ledger, spent_events, spent_uses
+from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.plan.mechanisms import DPSGD, NoisyHistogram, NoisySum, Reveal
 from understudy.privacy.sums.clipping import Blocks
 
@@ -129,7 +131,7 @@ def test_bins_outside_the_declared_ones_cannot_widen_the_histogram(tmp_path: Pat
         lambda p: p.noisy_sum(pixels, clip=1.1, sigma=2.0),
         lambda p: p.noisy_histogram(label, bins=4, sigma=2.0),
         lambda p: p.noisy_histogram(label, bins=3, sigma=0.1),
-        lambda p: p.dp_sgd(p._door.plan),
+        lambda p: p.dp_sgd(p._door.plan, [mlp()], classify),
         lambda p: p.reveal("because"),
         lambda p: p.transform(lambda r: r, "because"),
         lambda p: p.ensemble(3, lambda _: mlp()).noisy_votes(torch.zeros(1, 16)),
@@ -271,6 +273,42 @@ def test_noise_of_two_runs_is_independent(tmp_path: Path) -> None:
     assert stats.pearsonr(*out).pvalue > ALPHA
 
 
+def memory_of(source: NoiseSource) -> dict[str, object]:
+    """What a snapshot of the machine holds of it."""
+    ready = {name: words.clone() for name, words in source._ready.items()}
+    return {**vars(source), "_ready": ready}
+
+
+def test_a_machine_that_is_restored_from_a_snapshot_draws_other_noise(tmp_path: Path) -> None:
+    """The same memory twice, and two releases from it: else their difference has no noise."""
+    source, out = NoiseSource(), []
+    source.normal(3)
+    snapshot = memory_of(source)
+    for name in ("one", "two"):
+        vars(source).update({**snapshot, "_ready": dict(snapshot["_ready"])})  # type: ignore
+        private = handle(tmp_path / name, records(5), SUM, noise=source)
+        out.append(private.noisy_sum(wide, clip=1.0, sigma=2.0).double().numpy())
+    assert stats.pearsonr(*out).pvalue > ALPHA, "the noise of the snapshot was drawn again"
+
+
+def test_every_block_of_steps_has_a_key_of_its_own(tmp_path: Path) -> None:
+    private = handle(tmp_path, records(8), DPSGD("sgd", 4, rate=0.5, clip=1.0, sigma=1.0))
+    keys = [private._door.noise._key]
+    for _ in range(4):
+        train_steps(private, mlp(), 1, speed=Speed(backend="vmap", block_steps=1))
+        keys.append(private._door.noise._key)
+    assert len(set(keys)) == 5, "a block draws by the key of another"
+
+
+def test_a_public_seed_goes_on_as_it_is(tmp_path: Path) -> None:
+    out = []
+    for name in ("one", "two"):
+        noise = NoiseSource.insecure(3)
+        private = handle(tmp_path / name, records(5), SUM, noise=noise)
+        out.append(private.noisy_sum(pixels, clip=1.0, sigma=2.0))
+    assert torch.equal(*out)
+
+
 def test_steps_and_releases_are_told_apart_after_a_restart(tmp_path: Path) -> None:
     """A resumed run looks for its DP-SGD among blocks that keep no outputs."""
     sgd = DPSGD("sgd", steps=4, rate=0.5, clip=1.0, sigma=1.0)
@@ -278,6 +316,6 @@ def test_steps_and_releases_are_told_apart_after_a_restart(tmp_path: Path) -> No
     train_steps(private, mlp(), 2)
     leave(private._door)
     again = enter(open_door(tmp_path), records(8))
-    session = again.dp_sgd(again._door.plan)
+    session = again.dp_sgd(again._door.plan, [mlp()], classify)
     assert session.steps_left == 4
-    session.step([mlp()], classify)
+    session.step()

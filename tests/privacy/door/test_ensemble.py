@@ -22,8 +22,8 @@ from tests.privacy.rig import (
     records,
     vectors,
 )
-from understudy.errors import PrivacyError
-from understudy.privacy.door.batch import Batch
+from understudy.errors import PrivacyError, RunFailed, UserError
+from understudy.privacy.door.batch import TRIAL_ROWS, Batch
 from understudy.privacy.door.ensemble import Ensemble, make_shards
 from understudy.privacy.ledger.ledger import read_ledger, spent_events, spent_uses
 from understudy.privacy.plan.mechanisms import EnsembleGradients, EnsembleVotes
@@ -31,6 +31,9 @@ from understudy.privacy.plan.mechanisms import EnsembleGradients, EnsembleVotes
 KEY = b"a secret of this dataset"
 VOTES = EnsembleVotes("votes", shards=4, queries=20, sigma=3.0)
 GRADIENTS = EnsembleGradients("gradients", shards=4, queries=5, clip=0.5, sigma=3.0)
+
+TRIED = (1, TRIAL_ROWS)
+"""Shards of so many made-up records are tried first."""
 
 
 class Constant(nn.Module):
@@ -114,7 +117,7 @@ def _answers(
 ) -> torch.Tensor:
     """What an ensemble of exactly these models says, without noise."""
     private = handle(folder, records(40), VOTES, GRADIENTS, noise=Silence())
-    made = iter(models)
+    made = iter([Constant(Batch(torch.zeros(1, 1), {})) for _ in TRIED] + models)
     ensemble = private.ensemble(4, lambda _: next(made))
     return ask(ensemble)
 
@@ -224,9 +227,9 @@ def test_no_records_still_give_noise(tmp_path: Path) -> None:
 def test_models_that_answer_in_another_width_are_refused(tmp_path: Path) -> None:
     """A head as wide as the classes of its shard: width one would vote for everything."""
     private = handle(tmp_path, records(40), VOTES)
-    sizes = iter((3, 3, 1, 3))
+    sizes = iter((*[3 for _ in TRIED], 3, 3, 1, 3))
     ensemble = private.ensemble(4, lambda b: Constant(b, next(sizes)))
-    with pytest.raises(PrivacyError, match="every model must answer"):
+    with pytest.raises(RunFailed, match="every model must answer"):
         ensemble.noisy_votes(torch.zeros(2, 16))
     assert "commit" not in kinds(tmp_path)
 
@@ -240,7 +243,7 @@ def test_models_that_share_weights_are_refused(tmp_path: Path) -> None:
         return one[0]
 
     private = handle(tmp_path, records(40), VOTES)
-    with pytest.raises(PrivacyError, match="sharing nothing"):
+    with pytest.raises(RunFailed, match="sharing nothing"):
         private.ensemble(4, go_on)
 
 
@@ -257,12 +260,31 @@ def test_training_leaves_generators_alone_and_its_failure_shuts_the_door(tmp_pat
     assert after == torch.rand(1).item()
 
     def failing(batch: Batch) -> nn.Module:
-        raise ValueError(f"a shard of {len(batch)}")
+        if len(batch) not in TRIED:
+            raise ValueError(f"a shard of {len(batch)}")
+        return Constant(batch)
 
-    with pytest.raises(ValueError, match="a shard of"):
+    with pytest.raises(RunFailed, match="a shard of"):
         private.ensemble(4, failing)
-    with pytest.raises(PrivacyError, match="start the run again"):
+    with pytest.raises(PrivacyError, match="start a new run"):
         private.ensemble(4, Constant)
+    assert kinds(tmp_path)[-1] == "fail"
+
+
+@pytest.mark.parametrize("least", [2, 7])
+def test_a_train_that_needs_more_records_is_refused_beforehand(tmp_path: Path, least: int) -> None:
+    """Whether every shard has so many depends on records."""
+
+    def needs_some(batch: Batch) -> nn.Module:
+        if len(batch) < least:
+            raise ValueError("too few")
+        return Constant(batch)
+
+    private = handle(tmp_path, records(40), VOTES)
+    with pytest.raises(UserError, match="train fails on a shard of 1 extreme"):
+        private.ensemble(4, needs_some)
+    private.ensemble(4, Constant)
+    assert kinds(tmp_path) == ["plan"]
 
 
 def test_shards_of_plain_vectors_work_too(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from tests.privacy.ledger.deaths import every_death
 from tests.privacy.rig import (
     classify,
     enter,
+    frozen,
     handle,
     kinds,
     leave,
@@ -24,10 +25,11 @@ from tests.privacy.rig import (
     snapshot_of,
     train_steps,
 )
-from understudy.errors import PrivacyError
+from understudy.errors import PrivacyError, RunFailed
 from understudy.privacy.door.batch import Batch
 from understudy.privacy.door.door import Door
 from understudy.privacy.door.interrupts import DeferredInterrupt
+from understudy.privacy.dpsgd.loss import Models
 from understudy.privacy.dpsgd.speed import Speed
 from understudy.privacy.ledger.ledger import read_ledger, spent_uses
 from understudy.privacy.ledger.state import State
@@ -79,7 +81,7 @@ def test_the_first_waits_and_the_second_comes_through() -> None:
 
 def test_a_release_is_finished_and_kept_before_ctrl_c_counts(tmp_path: Path) -> None:
     def pressing(batch: Batch) -> torch.Tensor:
-        if len(batch) == 256:
+        if kinds(tmp_path)[-1] == "reserve":  # on private records, not in a trial
             ctrl_c()
         return pixels(batch)
 
@@ -95,7 +97,7 @@ def test_a_release_is_finished_and_kept_before_ctrl_c_counts(tmp_path: Path) -> 
 
 def test_a_second_ctrl_c_stops_a_release_of_which_nothing_was_shown(tmp_path: Path) -> None:
     def pressing(batch: Batch) -> torch.Tensor:
-        if len(batch) == 256:
+        if kinds(tmp_path)[-1] == "reserve":  # on private records, not in a trial
             ctrl_c()
             ctrl_c()
         return pixels(batch)
@@ -113,8 +115,8 @@ def test_ctrl_c_between_steps_commits_them_at_the_next_checkpoint(tmp_path: Path
     private, model = handle(tmp_path, records(8), SGD), mlp()
     train_steps(private, model, 3, speed=FAST)
     ctrl_c()
-    session = private.dp_sgd(private._door.plan, FAST)
-    session.step([model], classify)
+    session = private.dp_sgd(private._door.plan, [model], classify, speed=FAST)
+    session.step()
     interrupted(lambda: private._door.checkpoint(snapshot_of(model)))
     private._door.abandon()
     assert spent(tmp_path) == {"sgd": 4}
@@ -129,17 +131,18 @@ def test_a_second_ctrl_c_in_a_step_commits_the_steps_before_it(tmp_path: Path) -
     train_steps(private, model, 3, speed=FAST)
     ctrl_c()
 
-    def pressing(models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> torch.Tensor:
+    @frozen
+    def pressing(models: Models, batch: Batch) -> torch.Tensor:
         if armed:
             ctrl_c()
-        return classify(models, batch)
+        return classify(models, batch, {})
 
     armed = torch.tensor(False)
-    session = private.dp_sgd(private._door.plan, FAST)
-    session._engine_for([model]).prepare(pressing, {})
+    session = private.dp_sgd(private._door.plan, [model], pressing, speed=FAST)
+    session._engine.try_again({})
     armed.fill_(True)
     private._door.noise.bernoulli = lambda n, *_: torch.ones(n, dtype=torch.bool)  # type: ignore
-    interrupted(lambda: session.step([model], pressing))
+    interrupted(session.step)
     private._door.abandon()
     assert spent(tmp_path) == {"sgd": 3}
     assert kinds(tmp_path) == ["plan", "reserve", "commit"]
@@ -147,7 +150,7 @@ def test_a_second_ctrl_c_in_a_step_commits_the_steps_before_it(tmp_path: Path) -
     assert state is not None, "three steps are paid for and lost"
     assert torch.equal(state.tensors["1.weight"], model.state_dict()["1.weight"])
     with pytest.raises(PrivacyError):
-        session.step([model], classify)
+        session.step()
 
 
 def test_no_ctrl_c_comes_through_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,8 +158,8 @@ def test_no_ctrl_c_comes_through_a_commit(tmp_path: Path, monkeypatch: pytest.Mo
     from understudy.privacy.ledger import journal, state
 
     private, model = handle(tmp_path, records(8), SGD), mlp()
-    session = private.dp_sgd(private._door.plan, FAST)
-    session.step([model], classify)
+    session = private.dp_sgd(private._door.plan, [model], classify, speed=FAST)
+    session.step()
     for module, name in (
         (journal, "sync_folder"),
         (journal, "write_durably"),
@@ -194,8 +197,8 @@ def test_an_exhausted_plan_leaves_ctrl_c_as_it_was(tmp_path: Path) -> None:
 def test_an_exception_in_the_method_charges_the_steps_shown(tmp_path: Path) -> None:
     private, model = handle(tmp_path, records(8), SGD), mlp()
     train_steps(private, model, 2, speed=FAST)
-    session = private.dp_sgd(private._door.plan, FAST)
-    session.step([model], classify)  # shown, and the method fails before its checkpoint
+    session = private.dp_sgd(private._door.plan, [model], classify, speed=FAST)
+    session.step()  # shown, and the method fails before its checkpoint
     heard = private._door.progress = Heard()
     private._door.abandon()
     assert spent(tmp_path) == {"sgd": 3}
@@ -244,26 +247,28 @@ def test_a_third_ctrl_c_does_not_come_between_state_and_charge(tmp_path: Path) -
     assert private._door.restore() is not None
 
 
-def test_an_exception_in_a_loss_charges_the_steps_before_it(tmp_path: Path) -> None:
+def test_an_exception_in_a_loss_ends_the_run_and_its_block_is_charged(tmp_path: Path) -> None:
     private, model = handle(tmp_path, records(8), SGD), mlp()
     train_steps(private, model, 2, speed=FAST)
-    session = private.dp_sgd(private._door.plan, FAST)
     armed = torch.tensor(False)
 
-    def failing(models: Sequence[Callable[..., torch.Tensor]], batch: Batch) -> torch.Tensor:
+    @frozen
+    def failing(models: Models, batch: Batch) -> torch.Tensor:
         if armed:
             raise ArithmeticError("on private records")
-        return classify(models, batch)
+        return classify(models, batch, {})
 
-    session._engine_for([model]).prepare(failing, {})
+    session = private.dp_sgd(private._door.plan, [model], failing, speed=FAST)
+    session._engine.try_again({})
     armed.fill_(True)
     private._door.noise.bernoulli = lambda n, *_: torch.ones(n, dtype=torch.bool)  # type: ignore
     before = {k: v.clone() for k, v in model.state_dict().items()}
-    with pytest.raises(ArithmeticError):
-        session.step([model], failing)
-    assert spent(tmp_path) == {"sgd": 2}
+    with pytest.raises(RunFailed, match="ArithmeticError: on private records"):
+        session.step()
+    assert kinds(tmp_path) == ["plan", "reserve", "fail"]
+    assert spent(tmp_path) == {"sgd": 10}, "a block that was reserved is spent"
     assert all(torch.equal(before[k], v) for k, v in model.state_dict().items())
-    with pytest.raises(PrivacyError, match="start the run again"):
+    with pytest.raises(PrivacyError, match="start a new run"):
         private._door.settle()
 
 
@@ -330,7 +335,8 @@ def test_a_full_disk_at_any_write_of_a_release(tmp_path: Path, writes: int) -> N
 def test_a_full_disk_at_any_write_of_a_block_of_steps(tmp_path: Path, writes: int) -> None:
     """The method cannot go on and cannot finish; a new process can."""
     private, model = handle(tmp_path, records(8), SGD), mlp()
-    session = private.dp_sgd(private._door.plan, Speed(backend="vmap", block_steps=2))
+    speed = Speed(backend="vmap", block_steps=2)
+    session = private.dp_sgd(private._door.plan, [model], classify, speed=speed)
     with pytest.MonkeyPatch.context() as patch:
         FullDisk(patch, writes)
         with pytest.raises(OSError, match="No space"):
@@ -342,22 +348,24 @@ def test_a_full_disk_at_any_write_of_a_block_of_steps(tmp_path: Path, writes: in
         private._door.abandon()
     leave(private._door)
     again = enter(open_door(tmp_path), records(8))
-    train_steps(again, model, again.dp_sgd(again._door.plan).steps_left)
+    left = again.dp_sgd(again._door.plan, [model], classify).steps_left
+    train_steps(again, model, left)
     again._door.settle()
     assert spent(tmp_path) == {"sgd": 20}
 
 
 def _two_steps(session: object, door: Door, model: torch.nn.Module) -> None:
     for _ in range(2):
-        session.step([model], classify)  # type: ignore[attr-defined]
+        session.step()  # type: ignore[attr-defined]
         door.checkpoint(snapshot_of(model))
 
 
 def test_a_state_that_cannot_be_written_still_charges_its_steps(tmp_path: Path) -> None:
     """The model was shown; a notebook may still hold it."""
     private, model = handle(tmp_path, records(8), SGD), mlp()
-    session = private.dp_sgd(private._door.plan, Speed(backend="vmap", block_steps=1))
-    session.step([model], classify)
+    speed = Speed(backend="vmap", block_steps=1)
+    session = private.dp_sgd(private._door.plan, [model], classify, speed=speed)
+    session.step()
     with pytest.raises(TypeError):
         private._door.checkpoint(lambda: State(values={"not json": object()}))
     private._door.abandon()
@@ -377,7 +385,7 @@ def test_dying_anywhere_in_a_run_and_resuming_ends_at_the_plan(tmp_path: Path) -
         private = enter(door, records(8))
         private.noisy_sum(pixels, clip=1.0, sigma=2.0)
         speed = Speed(backend="vmap", block_steps=2)
-        left = private.dp_sgd(door.plan, speed).steps_left
+        left = private.dp_sgd(door.plan, [mlp()], classify, speed=speed).steps_left
         train_steps(private, mlp(), left, speed=speed)
         door.settle()
 

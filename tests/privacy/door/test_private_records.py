@@ -20,7 +20,7 @@ from tests.privacy.rig import (
     vectors,
 )
 from understudy.data.records import Images
-from understudy.errors import PrivacyError, UserError
+from understudy.errors import PrivacyError, RunFailed, UserError
 from understudy.privacy.door.batch import Batch
 from understudy.privacy.door.private_records import PrivateRecords
 from understudy.privacy.plan.mechanisms import NoisyHistogram, NoisySum, Reveal
@@ -167,14 +167,14 @@ def test_a_failing_callback_shuts_the_door(tmp_path: Path) -> None:
     """Whether it failed is a fact about the records: a method that catches it gets no more."""
 
     def picky(batch: Batch) -> torch.Tensor:
-        if bool((pixels(batch) > 5).any()):
+        if bool((pixels(batch) == 9).any()):
             raise ValueError("a secret: somebody is there")
         return pixels(batch)
 
     private = handle(tmp_path, vectors(np.full((4, 3), 9.0)), SUM, HISTOGRAM)
-    with pytest.raises(ValueError, match="secret"):
+    with pytest.raises(RunFailed, match="secret"):
         private.noisy_sum(picky, clip=1.0, sigma=2.0)
-    assert kinds(tmp_path) == ["plan", "reserve", "void"]
+    assert kinds(tmp_path) == ["plan", "reserve", "fail"]
     for ask in (
         lambda: private.noisy_sum(pixels, clip=1.0, sigma=2.0),
         lambda: private.noisy_histogram(label, bins=3, sigma=2.0),
@@ -182,9 +182,47 @@ def test_a_failing_callback_shuts_the_door(tmp_path: Path) -> None:
         lambda: private._door.checkpoint(dict),
         lambda: private._door.settle(),
     ):
-        with pytest.raises(PrivacyError, match="start the run again"):
+        with pytest.raises(PrivacyError, match="start a new run"):
             ask()
-    assert kinds(tmp_path) == ["plan", "reserve", "void"]
+    assert kinds(tmp_path) == ["plan", "reserve", "fail"]
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 0.5])
+@pytest.mark.parametrize("what", ["vector_of", "map"])
+def test_a_callback_that_fails_on_an_extreme_record_is_refused_beforehand(
+    tmp_path: Path, what: str, level: float
+) -> None:
+    def picky(features: torch.Tensor) -> torch.Tensor:
+        flat = features.flatten(1)
+        if bool((flat == level).all(dim=1).any()):
+            raise ZeroDivisionError("no contrast")
+        return flat
+
+    private = handle(tmp_path, records(5), SUM)
+    asked: dict[str, Callable[[], object]] = {
+        "map": lambda: private.map(picky),
+        "vector_of": lambda: private.noisy_sum(lambda b: picky(b.features), clip=1.0, sigma=2.0),
+    }
+    with pytest.raises(UserError, match=f"{what} fails on an extreme record"):
+        asked[what]()
+    assert kinds(tmp_path) == ["plan"]
+    assert len(private.noisy_sum(pixels, clip=1.0, sigma=2.0)) == 16
+
+
+@pytest.mark.parametrize("share", [1e-2, 1e-6])
+def test_a_vector_that_holds_a_little_of_another_row_is_refused(
+    tmp_path: Path, share: float
+) -> None:
+    """Within any tolerance of a row alone, and yet one record reaches all others."""
+
+    def leaking(batch: Batch) -> torch.Tensor:
+        flat = pixels(batch)
+        return flat + share * flat.mean(dim=0)
+
+    private = handle(tmp_path, records(5), SUM)
+    with pytest.raises(PrivacyError, match="mixes"):
+        private.noisy_sum(leaking, clip=1.0, sigma=2.0)
+    assert kinds(tmp_path) == ["plan"]
 
 
 # Maps

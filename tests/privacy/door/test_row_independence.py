@@ -19,8 +19,8 @@ from understudy.privacy.door.row_independence import (
     check_loss,
     check_rows,
     confirmed,
-    refuse_mixing_layers,
 )
+from understudy.privacy.dpsgd.models import refuse_mixing_layers
 
 CPU = torch.device("cpu")
 

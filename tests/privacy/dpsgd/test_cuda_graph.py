@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,34 +15,32 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from tests.privacy.dpsgd.test_engine import CASES, Case, critic_loss, one_by_one
-from tests.privacy.dpsgd.test_engine import recording as batches_of
-from tests.privacy.rig import classify, handle, mlp, records
+from tests.privacy.dpsgd.test_engine import CASES, Case, batches_of, made_engine, one_by_one
+from tests.privacy.rig import classify, frozen, handle, mlp, records
 from tests.privacy.sums.test_gradient_pieces import Unfused
 from understudy.audit.observer import Observer
-from understudy.audit.white_box import _CanaryEngine
+from understudy.audit.white_box import AuditSummation
 from understudy.data.records import Records
 from understudy.errors import PrivacyError
+from understudy.nets.per_example.compiled import CompiledBackend
+from understudy.nets.per_example.expanded import mean_values
 from understudy.privacy.door.batch import Batch, make_batch
-from understudy.privacy.dpsgd import engine as gradients_module
-from understudy.privacy.dpsgd.backends.base import Loss
-from understudy.privacy.dpsgd.backends.compiled import CompiledBackend
-from understudy.privacy.dpsgd.backends.expanded import mean_values
-from understudy.privacy.dpsgd.capture import recorder_for
-from understudy.privacy.dpsgd.cuda_graph import Part
+from understudy.privacy.dpsgd import backend_choice as choice_module
+from understudy.privacy.dpsgd import engine as engine_module
+from understudy.privacy.dpsgd.cuda_graph import GraphedWork, Part, capture_on
 from understudy.privacy.dpsgd.engine import GradientEngine
+from understudy.privacy.dpsgd.loss import Loss, Models, Values
 from understudy.privacy.dpsgd.speed import Speed
 from understudy.privacy.ledger.state import State
-from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.plan.mechanisms import DPSGD
 from understudy.privacy.sums.clipping import Clipped, ClippedSum
-from understudy.privacy.sums.units import UnitIndex
 from understudy.progress import Silent
 
 CPU = torch.device("cpu")
 CLIP = 0.5
-TRIALS = 4
-"""Replays before private records: of everybody, half of them, one and nobody."""
+TRIALS = 4 + 6
+"""Replays before private records: of everybody, half of them, one and nobody; and of three places
+before and after their record became another."""
 
 
 class Written(CompiledBackend):
@@ -52,17 +50,17 @@ class Written(CompiledBackend):
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
         super().__init__(models, through="eager")
-        self._values, self.sums = mean_values, Unfused()
+        self._values = mean_values
 
-    def per_record(self, loss: Loss, batch: Batch, multiplicity: int) -> Any:
+    def per_example(self, loss: Loss, batch: Batch, values: Values, multiplicity: int) -> Any:
         if len(batch) // multiplicity > self.most:
             raise torch.OutOfMemoryError("a test")
-        return super().per_record(loss, batch, multiplicity)
+        return super().per_example(loss, batch, values, multiplicity)
 
 
 class Tape(TorchDispatchMode):
-    """What a GPU's recording does, on the CPU: the same operations on the same memory, with the
-    numbers that they had."""
+    """What a CUDA graph does, on the CPU: the same operations on the same memory, with the numbers
+    that they had."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,8 +84,8 @@ def _memory(values: Any) -> Any:
     return tree_map_only(torch.Tensor, torch.Tensor.detach, values)
 
 
-class Recording:
-    """Records on a tape, and counts how often it is played."""
+class Captures:
+    """Captures on a tape, and counts how often it is played."""
 
     def __init__(self) -> None:
         self.replays = 0
@@ -105,26 +103,31 @@ class Recording:
 
 
 @pytest.fixture
-def recording(monkeypatch: pytest.MonkeyPatch) -> Recording:
-    found = Recording()
-    monkeypatch.setattr(gradients_module, "CompiledBackend", Written)
-    monkeypatch.setattr(gradients_module, "recorder_for", lambda _: found)
+def captures(monkeypatch: pytest.MonkeyPatch) -> Captures:
+    found = Captures()
+    use(monkeypatch, found)
     return found
+
+
+def use(monkeypatch: pytest.MonkeyPatch, capture: Callable[..., Any]) -> None:
+    """Let engines capture in this way."""
+    monkeypatch.setattr(choice_module, "CompiledBackend", Written)
+    monkeypatch.setattr(engine_module, "FusedSums", lambda _: Unfused())
+    monkeypatch.setattr(engine_module, "capture_on", lambda _: capture)
 
 
 def engine_of(case: Case, data: Records, **speed: Any) -> GradientEngine:
     mechanism = DPSGD("sgd", 10, rate=0.5, clip=CLIP, sigma=1.0, multiplicity=case.multiplicity)
-    how = Speed(4 * case.multiplicity, "compiled", **{"recorded": True, **speed})
-    return GradientEngine(
-        case.models(), mechanism, how, data, UnitIndex(data), NoiseSource(), expected=6.0
-    )
+    how = Speed(4 * case.multiplicity, "compiled", **{"cuda_graph": True, **speed})
+    return made_engine(case, mechanism, how, data)
 
 
 def require_right_sum(case: Case, engine: GradientEngine, people: int) -> None:
     """As a loop over records gives it, of the draws that the engine has made."""
-    engine.prepare(case.loss, case.draws)
+    if engine._backend is None:
+        engine.try_again({})
     seen = batches_of(engine)
-    found = engine.clipped_sum(case.loss, case.draws, np.arange(people))
+    found = engine.clipped_sum(np.arange(people), {})
     wanted = one_by_one(case, engine, seen, list(range(people)))
     assert found.units == people
     off = float((found.total - wanted).norm() / wanted.norm())
@@ -132,61 +135,61 @@ def require_right_sum(case: Case, engine: GradientEngine, people: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["critic", "multiplicity", "noises in pairs", "two models"])
-def test_replayed_sums_are_those_of_a_loop_over_records(name: str, recording: Recording) -> None:
+def test_replayed_sums_are_those_of_a_loop_over_records(name: str, captures: Captures) -> None:
     """Of whole micro-batches, of padded ones, and with weights that moved since."""
     case = CASES[name]
     engine = engine_of(case, records(13))
-    engine.prepare(case.loss, case.draws)
+    engine.try_again({})
     for people in (13, 8, 1):
         require_right_sum(case, engine, people)
         with torch.no_grad():
-            for parameter in engine.parameters:
+            for parameter in engine.bound.parameters:
                 parameter.mul_(1.3)
-    assert recording.replays == TRIALS + 4 + 2 + 1
+    assert captures.replays == TRIALS + 4 + 2 + 1
     assert not engine.notice
 
 
-def test_losses_and_counts_are_those_of_computed_steps(recording: Recording) -> None:
+def test_losses_and_counts_are_those_of_computed_steps(captures: Captures) -> None:
     case = CASES["critic"]
     found = []
-    for recorded in (True, False):
-        engine = engine_of(case, records(13), recorded=recorded)
-        result = engine.clipped_sum(case.loss, case.draws, np.arange(11))
+    for graphed in (True, False):
+        engine = engine_of(case, records(13), cuda_graph=graphed)
+        result = engine.clipped_sum(np.arange(11), {})
         found.append((int(result.clipped), result.units, float(result.mean_loss)))
     assert found[0] == pytest.approx(found[1])
-    assert recording.replays == TRIALS + 3
+    assert captures.replays == TRIALS + 3
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_one_record_moves_a_replayed_step_no_further_than_the_clip(
-    precision: str, recording: Recording
+    precision: str, captures: Captures
 ) -> None:
     case = CASES["critic"]
     engine = engine_of(case, records(13), precision=precision)
     everybody = np.arange(9)
-    whole = engine.clipped_sum(case.loss, {}, everybody).total
+    whole = engine.clipped_sum(everybody, {}).total
     for left_out in everybody:
-        others = engine.clipped_sum(case.loss, {}, np.delete(everybody, left_out)).total
+        others = engine.clipped_sum(np.delete(everybody, left_out), {}).total
         moved = float((whole - others).norm())
-        assert moved <= CLIP * (1 + 1e-6), f"moved too far: {moved / CLIP:g} clips"
-    assert recording.replays >= TRIALS + 9
+        assert moved <= CLIP, f"moved too far: {moved / CLIP:g} clips"
+    assert captures.replays >= TRIALS + 9
 
 
 @pytest.mark.parametrize("poison", [float("nan"), float("inf")])
-def test_a_record_that_is_not_finite_harms_only_itself(poison: float, recording: Recording) -> None:
+def test_a_record_that_is_not_finite_harms_only_itself(poison: float, captures: Captures) -> None:
     data = records(6)
     features = data.features.astype(np.float32).reshape(6, 16) / 255.0
     features[2] = poison
     engine = engine_of(CASES["mlp"], Records(features, data.attributes, data.schema))
-    others = engine.clipped_sum(classify, {}, np.array([0, 1, 3, 4, 5])).total
-    with_it = engine.clipped_sum(classify, {}, np.arange(6)).total
+    others = engine.clipped_sum(np.array([0, 1, 3, 4, 5]), {}).total
+    with_it = engine.clipped_sum(np.arange(6), {}).total
     assert torch.isfinite(with_it).all()
     torch.testing.assert_close(with_it, others, rtol=0, atol=1e-6)
-    assert recording.replays == TRIALS + 2 + 2
+    assert captures.replays == TRIALS + 2 + 2
 
 
 @pytest.mark.parametrize("kind", ["does nothing", "forgets the weights", "cannot"])
-def test_a_recording_that_does_not_give_the_same_is_not_used(
+def test_a_graph_that_does_not_give_the_same_is_not_used(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = CASES["critic"]
@@ -196,7 +199,7 @@ def test_a_recording_that_does_not_give_the_same_is_not_used(
         work()
         if kind == "cannot":
             raise RuntimeError("operation not permitted\n  when stream is capturing")
-        weights = nn.ParameterList(engine.parameters)
+        weights = nn.ParameterList(engine.bound.parameters)
         kept = copy.deepcopy(weights.state_dict())
 
         def replay() -> None:
@@ -207,179 +210,133 @@ def test_a_recording_that_does_not_give_the_same_is_not_used(
 
         return (lambda: None) if kind == "does nothing" else replay
 
-    monkeypatch.setattr(gradients_module, "CompiledBackend", Written)
-    monkeypatch.setattr(gradients_module, "recorder_for", lambda _: bad)
+    use(monkeypatch, bad)
     require_right_sum(case, engine, 11)
     why = "not permitted when stream" if kind == "cannot" else "replayed sums are off by"
     assert why in engine.notice
 
 
-def test_that_nothing_is_recorded_is_said_once(
+def test_that_there_is_no_graph_is_said_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def cannot(_: Callable[[], None]) -> Callable[[], None]:
         raise RuntimeError("no graphs here")
 
-    monkeypatch.setattr(gradients_module, "CompiledBackend", Written)
-    monkeypatch.setattr(gradients_module, "recorder_for", lambda _: cannot)
+    use(monkeypatch, cannot)
     planned = DPSGD("sgd", 10, rate=0.5, clip=CLIP, sigma=1.0)
     private, said = handle(tmp_path, records(13), planned), list[str]()
-    session = private.dp_sgd(private._door.plan, Speed(4, "compiled", recorded=True))
+    speed = Speed(4, "compiled", block_steps=1, cuda_graph=True)
+    session = private.dp_sgd(private._door.plan, [mlp()], classify, speed=speed)
     monkeypatch.setattr(Silent, "say", lambda _, line: said.append(line))
-    model = mlp()
-    for loss in (classify, lambda models, batch: 2 * classify(models, batch)):
-        session.step([model], loss)
+    for _ in range(3):
+        session.step()
         session._door.checkpoint(State)
-    assert said == ["private steps are not recorded, so they are slower: no graphs here"]
+    assert said == ["private steps run without a CUDA graph, so they are slower: no graphs here"]
 
 
 @pytest.mark.parametrize("kind", ["nobody", "the first twice", "not the first"])
-def test_work_that_counts_others_than_are_used_is_not_recorded(
+def test_work_that_counts_others_than_are_used_is_not_captured(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is replayed is held against the clipped sum itself, not against its like."""
-    case, engine = CASES["critic"], engine_of(CASES["critic"], records(13))
-    right = engine._part
+    engine = engine_of(CASES["critic"], records(13))
+    right = engine._work
 
-    def wrong(loss: Loss, batch: Batch, used: torch.Tensor) -> Part:
+    def wrong(batch: Batch, values: Values, used: torch.Tensor) -> Part:
         first = torch.arange(4) < 1
         if kind == "nobody":
-            return right(loss, batch, used if used.any() else ~used)
+            return right(batch, values, used if used.any() else ~used)
         if kind == "not the first":
-            return right(loss, batch, used & ~first)
-        part, more = right(loss, batch, used), right(loss, batch, used & first).clipped.total
+            return right(batch, values, used & ~first)
+        part, more = right(batch, values, used), right(batch, values, used & first).clipped.total
         return part._replace(clipped=replace(part.clipped, total=part.clipped.total + more))
 
-    monkeypatch.setattr(gradients_module, "CompiledBackend", Written)
-    monkeypatch.setattr(gradients_module, "recorder_for", lambda _: rerun)
-    monkeypatch.setattr(engine, "_part", wrong)
-    engine.prepare(case.loss, {})
+    use(monkeypatch, rerun)
+    monkeypatch.setattr(engine, "_work", wrong)
+    engine.try_again({})
     assert ("not used" if kind == "nobody" else "replayed sums are off by") in engine.notice
-    assert engine._recorded is None
+    assert engine._graph is None
 
 
 def rerun(work: Callable[[], None]) -> Callable[[], None]:
     return work
 
 
-def doubled(models: Any, batch: Batch) -> torch.Tensor:
-    return 2 * critic_loss(models, batch)
+@dataclass(frozen=True)
+class Weighted:
+    """A loss with a tensor of its own, and a value that changes from step to step."""
+
+    table: torch.Tensor
+
+    def __call__(self, models: Models, batch: Batch, values: Values) -> torch.Tensor:
+        return values["weight"] * self.table[0] * classify(models, batch, values)
 
 
-def test_another_loss_is_recorded_in_its_turn(recording: Recording) -> None:
-    """The first is then computed: a recording is of one loss."""
-    case = CASES["critic"]
+def test_values_of_a_step_reach_a_replay(captures: Captures) -> None:
+    case = Case(CASES["mlp"].models, Weighted(torch.tensor([1e-4])))
     engine = engine_of(case, records(13))
-    engine.prepare(case.loss, {})
-    require_right_sum(Case(case.models, doubled), engine, 6)
-    assert recording.replays == TRIALS + TRIALS + 2
-    require_right_sum(case, engine, 6)
-    assert recording.replays == TRIALS + TRIALS + 2
-    assert "no longer as they were" in engine.notice
-    assert engine._recorded is None
+    found = [
+        engine.clipped_sum(np.arange(6), {"weight": torch.tensor(weight)}).total
+        for weight in (1.0, 3.0)
+    ]
+    assert captures.replays == TRIALS + 2 + 2
+    torch.testing.assert_close(3 * found[0], found[1])
 
 
-def test_other_draws_are_computed(recording: Recording) -> None:
-    def loss(models: Any, batch: Batch) -> torch.Tensor:
-        noise = sum(batch.draws.values())
-        return models[0](batch.features + noise).square().sum(dim=1)  # type: ignore[no-any-return]
-
-    case = Case(CASES["mlp"].models, loss, {"noise": (1, 4, 4)})
-    engine = engine_of(case, records(13))
-    engine.prepare(loss, case.draws)
-    require_right_sum(replace(case, draws={"noise": (1, 1, 1)}), engine, 6)
-    assert recording.replays == TRIALS
+@pytest.mark.usefixtures("captures")
+def test_a_tensor_of_the_loss_is_held() -> None:
+    loss = Weighted(torch.tensor([1.0]))
+    engine = engine_of(Case(CASES["mlp"].models, loss), records(13))
+    engine.try_again({"weight": torch.tensor(1.0)})
+    assert engine._graph is not None
+    assert loss.table.data_ptr() in {tensor.data_ptr() for tensor in engine._graph._held}
 
 
-@pytest.mark.parametrize(("before", "after", "anew"), [(1, 3, TRIALS + 2), (0.5, 0.01, 0)])
-def test_a_value_of_the_loss_that_changes_is_seen(
-    before: float, after: float, anew: int, recording: Recording
-) -> None:
-    """With another option it is checked and recorded anew; another weight is computed."""
-    weight = before
-
-    def loss(models: Any, batch: Batch) -> torch.Tensor:
-        return weight * classify(models, batch)
-
-    case = Case(CASES["mlp"].models, loss)
-    engine = engine_of(case, records(13))
-    require_right_sum(case, engine, 6)
-    weight = after
-    require_right_sum(case, engine, 6)
-    assert recording.replays == TRIALS + 2 + anew
-
-
-def test_audits_record_nothing(recording: Recording) -> None:
+def test_audits_capture_nothing(tmp_path: Path, captures: Captures) -> None:
     """There canaries are added to what everybody else adds, and both must go one way."""
-    case, data = CASES["critic"], records(13)
     planned = DPSGD("sgd", 10, rate=0.5, clip=CLIP, sigma=1.0)
-    how = Speed(4, "compiled", recorded=True)
-    engine = _CanaryEngine(
-        case.models(), planned, how, data, UnitIndex(data), NoiseSource(), expected=6.0
-    )
-    engine.watched_by(Observer(1, 0), np.full(13, -1))
-    engine.prepare(case.loss, {})
-    assert recording.replays == 0
+    private = handle(tmp_path, records(13), planned)
+    private._summation = AuditSummation(Observer(1, 0), np.array([], np.int64), CPU)
+    how = Speed(4, "compiled", cuda_graph=True)
+    case = CASES["critic"]
+    session = private.dp_sgd(private._door.plan, case.models(), case.loss, speed=how)
+    session.step()
+    assert captures.replays == 0
 
 
-@pytest.mark.parametrize(
-    "kind", ["elsewhere", "a knob", "one of several", "a buffer", "longer", "a tensor"]
-)
-def test_models_that_are_no_longer_as_they_were_are_computed(
-    kind: str, recording: Recording
-) -> None:
+def test_tensors_that_lie_elsewhere_end_the_replays(captures: Captures) -> None:
     case = Case(lambda: [Faded()], CASES["mlp"].loss)
     engine = engine_of(case, records(13))
-    engine.prepare(case.loss, {})
-    model: Any = engine.models[0]
-    if kind == "elsewhere":
-        engine.parameters[0].data = 2 * engine.parameters[0].data
-    elif kind == "a knob":
-        model.fade = 0.25
-    elif kind == "one of several":
-        model.scaling["default"] = 2.0
-    elif kind == "a buffer":
-        model.offset = torch.tensor(1.0)
-    elif kind == "longer":
-        model.table = model.values[:8]
-    else:
-        model.values = torch.ones(8)
+    engine.try_again({})
+    engine.bound.parameters[0].data = 2 * engine.bound.parameters[0].data
     require_right_sum(case, engine, 6)
-    assert recording.replays == TRIALS
-    assert engine._recorded is None
-    assert "no longer as they were" in engine.notice
+    assert captures.replays == TRIALS
+    assert engine._graph is None
+    assert "lie elsewhere" in engine.notice
 
 
-def test_a_mode_that_changes_is_checked_and_recorded_anew(recording: Recording) -> None:
+def test_tensors_are_read_with_the_values_that_they_have(captures: Captures) -> None:
     case = Case(lambda: [Faded()], CASES["mlp"].loss)
     engine = engine_of(case, records(13))
-    engine.prepare(case.loss, {})
-    engine.models[0].eval()
-    require_right_sum(case, engine, 6)
-    assert recording.replays == 2 * TRIALS + 2
-
-
-def test_tensors_are_read_with_the_values_that_they_have(recording: Recording) -> None:
-    case = Case(lambda: [Faded()], CASES["mlp"].loss)
-    engine = engine_of(case, records(13))
-    engine.prepare(case.loss, {})
-    model: Any = engine.models[0]
+    engine.try_again({})
+    model: Any = engine.bound.models[0]
     model.offset.fill_(2.0)
-    model.values.fill_(3.0)
+    with torch.no_grad():
+        engine.bound.parameters[0].mul_(1.5)
     require_right_sum(case, engine, 6)
-    assert recording.replays == TRIALS + 2
+    assert captures.replays == TRIALS + 2
 
 
-def test_what_a_recording_reads_is_not_freed(recording: Recording) -> None:
+def test_what_a_graph_reads_is_not_freed(captures: Captures) -> None:
     """Somebody's records could come to lie there."""
     case = Case(lambda: [Faded()], CASES["mlp"].loss)
     engine = engine_of(case, records(13))
-    engine.prepare(case.loss, {})
-    assert recording.replays == TRIALS
-    assert engine._recorded is not None
-    held = {tensor.data_ptr() for tensor in engine._recorded._held}
-    model: Any = engine.models[0]
-    read = [*model.parameters(), *model.buffers(), model.values]
+    engine.try_again({})
+    assert captures.replays == TRIALS
+    assert engine._graph is not None
+    held = {tensor.data_ptr() for tensor in engine._graph._held}
+    model: Any = engine.bound.models[0]
+    read = [*model.parameters(), *model.buffers()]
     assert {tensor.data_ptr() for tensor in read} <= held
 
 
@@ -402,33 +359,14 @@ class Faded(nn.Module):
         return said
 
 
-@pytest.mark.parametrize("through", ["itself", "a function"])
-def test_a_loss_that_holds_what_may_change_is_computed(through: str, recording: Recording) -> None:
-    """Nor where it lies is held: somebody's records could come to lie there."""
-    network = mlp(1)
-    other = network if through == "itself" else lambda rows: network(rows)
-
-    def loss(models: Any, batch: Batch) -> torch.Tensor:
-        said: torch.Tensor = models[0](batch.features) - other(batch.features).detach()
-        return said.square().sum(dim=1)
-
-    case = Case(CASES["mlp"].models, loss)
-    engine = engine_of(case, records(13))
-    require_right_sum(case, engine, 6)
-    for parameter in network.parameters():
-        parameter.data = parameter.data + 1
-    require_right_sum(case, engine, 6)
-    assert "holds what may change" in engine.notice
-    assert recording.replays == 0
-
-
 def test_a_loss_that_reads_what_nobody_holds_is_computed(
-    recording: Recording, monkeypatch: pytest.MonkeyPatch
+    captures: Captures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However it comes by it; torch itself is not looked into."""
+    """A network that is no model of the session may be moved or freed."""
     monkeypatch.setattr(torch, "somebodys", mlp(1), raising=False)
 
-    def loss(models: Any, batch: Batch) -> torch.Tensor:
+    @frozen
+    def loss(models: Models, batch: Batch) -> torch.Tensor:
         said: torch.Tensor = models[0](batch.features)
         other: Any = torch.somebodys  # type: ignore[attr-defined]
         return (said - other(batch.features).detach()).square().sum(dim=1)
@@ -437,68 +375,69 @@ def test_a_loss_that_reads_what_nobody_holds_is_computed(
     engine = engine_of(case, records(13))
     require_right_sum(case, engine, 6)
     assert "neither a model's nor its rows'" in engine.notice
-    assert recording.replays == 0
+    assert captures.replays == 0
 
 
-def test_a_model_with_a_tensor_elsewhere_is_computed(recording: Recording) -> None:
-    """A recording would keep its value."""
+def test_a_model_with_a_buffer_elsewhere_is_computed(captures: Captures) -> None:
+    """A graph would keep its value."""
     model: Any = Faded()
-    model.elsewhere = torch.zeros((), device="meta")
+    model.register_buffer("elsewhere", torch.zeros((), device="meta"))
     case = Case(lambda: [model], CASES["mlp"].loss)
     engine = engine_of(case, records(13))
-    engine.prepare(case.loss, {})
-    assert "on another device" in engine.notice
-    assert recording.replays == 0
+    example = engine._subject.made_up(4)
+    with pytest.raises(RuntimeError, match="on another device"):
+        GraphedWork(captures, engine._work, example, {}, 4, engine._tensors_read)
+    assert captures.replays == 0
 
 
-def test_micro_batches_of_two_are_not_recorded(recording: Recording) -> None:
+def test_micro_batches_of_two_are_not_captured(captures: Captures) -> None:
     case = CASES["mlp"]
     engine = engine_of(case, records(13))
     engine._rows = 2
     require_right_sum(case, engine, 5)
-    assert recording.replays == 0
+    assert captures.replays == 0
 
 
-def test_a_micro_batch_of_another_form_is_refused(recording: Recording) -> None:
+def test_a_micro_batch_of_another_form_is_refused(captures: Captures) -> None:
     case = CASES["multiplicity"]
     engine = engine_of(case, records(13))
-    engine.prepare(case.loss, case.draws)
-    assert engine._recorded is not None
-    assert engine._recorded.replays == recording.replays == TRIALS
-    batch = engine._dress(make_batch(records(13), np.arange(4), CPU), case.draws)
+    engine.try_again({})
+    assert engine._graph is not None
+    assert engine._graph.replays == captures.replays == TRIALS
+    batch = engine._subject.draw(make_batch(records(13), np.arange(4), CPU), case.multiplicity)
     wrong = [replace(batch, features=batch.features[..., :1]), replace(batch, draws={})]
     for one in wrong:
         with pytest.raises(PrivacyError, match="another form"):
-            engine._recorded(one, torch.ones(4, dtype=torch.bool))
+            engine._graph(one, {}, torch.ones(4, dtype=torch.bool))
     with pytest.raises(PrivacyError, match="another form"):
-        engine._recorded(batch, torch.ones(1, dtype=torch.bool))
+        engine._graph(batch, {}, torch.ones(1, dtype=torch.bool))
 
 
-def test_people_with_several_records_are_not_recorded(recording: Recording) -> None:
+def test_people_with_several_records_are_not_captured(captures: Captures) -> None:
     case = CASES["units"]
     engine = engine_of(case, records(13, units=case.units))
-    engine.clipped_sum(case.loss, {}, np.arange(3))
-    assert recording.replays == 0
+    engine.clipped_sum(np.arange(3), {})
+    assert captures.replays == 0
 
 
-def test_memory_that_runs_out_in_a_step_is_recorded_anew(
-    recording: Recording, monkeypatch: pytest.MonkeyPatch
+def test_memory_that_runs_out_in_a_step_is_captured_anew(
+    captures: Captures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A recording is for one size of micro-batches."""
+    """A graph is for one size of micro-batches."""
     case, everybody = CASES["critic"], np.arange(9)
-    wanted = engine_of(case, records(13), recorded=False).clipped_sum(case.loss, {}, everybody)
+    wanted = engine_of(case, records(13), cuda_graph=False).clipped_sum(everybody, {})
     engine = engine_of(case, records(13))
     engine._rows = 8
-    engine.prepare(case.loss, {})
+    engine.try_again({})
     monkeypatch.setattr(Written, "most", 4)
-    engine._recorded = None  # so that memory runs out while a micro-batch is computed
-    found = engine.clipped_sum(case.loss, {}, everybody)
+    engine._graph = None  # so that memory runs out while a micro-batch is computed
+    found = engine.clipped_sum(everybody, {})
     torch.testing.assert_close(found.total, wanted.total)
     assert engine._rows == 4
-    assert recording.replays == TRIALS + TRIALS + 3
+    assert captures.replays == TRIALS + TRIALS + 3
 
 
-def test_memory_that_runs_out_while_recording_changes_nothing_else(
+def test_memory_that_runs_out_while_capturing_changes_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Smaller micro-batches would be compiled anew, and meet records without a check."""
@@ -506,8 +445,7 @@ def test_memory_that_runs_out_while_recording_changes_nothing_else(
     def too_large(_: Callable[[], None]) -> Callable[[], None]:
         raise torch.OutOfMemoryError("out of memory")
 
-    monkeypatch.setattr(gradients_module, "CompiledBackend", Written)
-    monkeypatch.setattr(gradients_module, "recorder_for", lambda _: too_large)
+    use(monkeypatch, too_large)
     case = CASES["critic"]
     engine = engine_of(case, records(13))
     require_right_sum(case, engine, 9)
@@ -529,5 +467,5 @@ def test_a_sum_takes_only_chunks_of_its_own_clip() -> None:
     assert total.finish().tolist() == [1.0, 1.0, 1.0]
 
 
-def test_nothing_is_recorded_on_a_cpu() -> None:
-    assert recorder_for(CPU) is None
+def test_nothing_is_captured_on_a_cpu() -> None:
+    assert capture_on(CPU) is None

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import pytest
 import torch
 
-from tests.privacy.rig import classify, mlp, records
+from tests.privacy.rig import classify, frozen, mlp, records
 from understudy.methods.diffusion.denoiser_training import DenoiserTraining
 from understudy.methods.diffusion.settings import DiffusionConfig
-from understudy.privacy.door.batch import make_batch, random_batch, with_draws
-from understudy.privacy.dpsgd.backends.base import Loss
+from understudy.privacy.door.batch import Batch, make_batch, random_batch, with_draws
+from understudy.privacy.dpsgd.loss import BoundLoss, Loss, Models, Values
 from understudy.privacy.dpsgd.tensors_read import reads_others
 from understudy.privacy.noise.source import NoiseSource
 
@@ -19,21 +19,25 @@ CPU = torch.device("cpu")
 OTHER = torch.ones(())
 
 
-def with_numbers(models: Any, batch: Any) -> torch.Tensor:
+@frozen
+def with_numbers(models: Models, batch: Batch) -> torch.Tensor:
     """Numbers, and tensors of them made on the way."""
-    return classify(models, batch) * torch.tensor(2.0) + torch.zeros(len(batch)) + 1
+    return classify(models, batch, {}) * torch.tensor(2.0) + torch.zeros(len(batch)) + 1
 
 
-def with_a_view(models: Any, batch: Any) -> torch.Tensor:
-    return classify(models, batch) + batch.features[:, 0, 0, 0].mul(2.0)
+@frozen
+def with_a_view(models: Models, batch: Batch) -> torch.Tensor:
+    return classify(models, batch, {}) + batch.features[:, 0, 0, 0].mul(2.0)
 
 
-def with_another(models: Any, batch: Any) -> torch.Tensor:
-    return classify(models, batch) * OTHER
+@frozen
+def with_another(models: Models, batch: Batch) -> torch.Tensor:
+    return classify(models, batch, {}) * OTHER
 
 
-def with_a_view_of_another(models: Any, batch: Any) -> torch.Tensor:
-    return classify(models, batch) + OTHER.expand(3)[: len(batch)]
+@frozen
+def with_a_view_of_another(models: Models, batch: Batch) -> torch.Tensor:
+    return classify(models, batch, {}) + OTHER.expand(3)[: len(batch)]
 
 
 @pytest.mark.parametrize(
@@ -49,9 +53,21 @@ def with_a_view_of_another(models: Any, batch: Any) -> torch.Tensor:
 def test_other_tensors_are_seen(loss: Loss, others: bool) -> None:
     data, network = records(13), mlp()
     batch = make_batch(data, torch.arange(2).numpy(), CPU)
-    known = list(network.parameters())
-    assert reads_others(loss, [network], batch, known) is others
-    assert reads_others(loss, [network], batch, known[1:]), "a parameter that is not held"
+    assert reads_others(BoundLoss(loss), [network], batch, {}) is others
+
+
+@dataclass(frozen=True)
+class Holding:
+    table: torch.Tensor
+
+    def __call__(self, models: Models, batch: Batch, values: Values) -> torch.Tensor:
+        return classify(models, batch, values) * self.table[0] * values["weight"]
+
+
+def test_its_own_tensors_and_its_values_are_known() -> None:
+    batch = make_batch(records(13), torch.arange(2).numpy(), CPU)
+    loss = BoundLoss(Holding(torch.ones(2)))
+    assert not reads_others(loss, [mlp()], batch, {"weight": torch.tensor(2.0)})
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
@@ -64,6 +80,5 @@ def test_denoisers_read_nothing_else(precision: str) -> None:
     training = DenoiserTraining(config, config.network(data.shape, 3), 0, CPU)
     rows = random_batch(data, 2, CPU).repeat(2)
     batch = with_draws(rows, training.draws, NoiseSource(), 2)
-    known = [*training.network.parameters(), *training.network.buffers()]
     with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
-        assert not reads_others(training.loss, [training.network], batch, known)
+        assert not reads_others(BoundLoss(training.loss), [training.network], batch, {})

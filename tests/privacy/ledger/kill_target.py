@@ -46,15 +46,15 @@ def one_shot(door: Door, folder: Path) -> None:
 
 def train(door: Door, folder: Path) -> None:
     private = enter(door, records(60))
-    session = private.dp_sgd(door.plan, Speed(backend="vmap", micro_batch=16, block_steps=3))
-    model = mlp()
+    model, speed = mlp(), Speed(backend="vmap", micro_batch=16, block_steps=3)
+    session = private.dp_sgd(door.plan, [model], classify, speed=speed)
     state = door.restore()
     done = 0 if state is None else int(state.values["step"])
     if state is not None:
         model.load_state_dict(dict(state.tensors))
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in session.steps():
-        session.step([model], classify)
+        session.step()
         done += 1
         with (folder / "shown").open("a") as file:
             file.write("step\n")

@@ -419,3 +419,20 @@ def test_the_accelerator_gives_the_same_stream() -> None:
     assert torch.equal(here, there.cpu())
     draws = NoiseSource().normal(100_000, "cuda").double().cpu().numpy()
     assert stats.kstest(draws, "norm").pvalue > 1e-6
+
+
+def test_a_new_key_gives_none_of_the_old_words() -> None:
+    source = NoiseSource()
+    source.uniform(3)
+    (left,) = source._ready.values()
+    old, key = set(left.view(torch.int64).tolist()), source._key
+    source.rekey()
+    new = set(source._words(2 * len(old), torch.device("cpu")).view(torch.int64).tolist())
+    assert source._key != key
+    assert not old & new, "words of the old key"
+
+
+def test_a_public_seed_is_not_keyed_anew() -> None:
+    source, other = NoiseSource.insecure(1), NoiseSource.insecure(1)
+    source.rekey()
+    assert torch.equal(source.uniform(5), other.uniform(5))

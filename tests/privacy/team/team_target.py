@@ -8,6 +8,7 @@ that would show if it were added twice.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,15 +16,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from tests.privacy.rig import classify, mlp, open_door, records
-from understudy.data.records import Records
+from tests.privacy.rig import classify, mlp, open_door, plan, records
+from understudy.privacy.door.door import Door
 from understudy.privacy.dpsgd.speed import Speed
+from understudy.privacy.ledger.journal import Journal
 from understudy.privacy.ledger.state import State
 from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.plan.mechanisms import DPSGD
-from understudy.privacy.team.sessions import FollowingSession, LeadingSession
+from understudy.privacy.plan.plan import Plan
+from understudy.privacy.team.doors import FollowingDoor, LeadingDoor
 from understudy.privacy.team.team import Team
 
+CPU = torch.device("cpu")
 UNITS, STEPS = 23, 2
 PLANNED = DPSGD("sgd", steps=STEPS, rate=0.5, clip=0.3, sigma=1.0)
 FAST = Speed(backend="expanded", micro_batch=4)
@@ -55,23 +59,33 @@ class Written(NoiseSource):
         return torch.from_numpy(mine.copy())
 
 
-def session_of(data: Records, team: Team, folder: Path) -> LeadingSession | FollowingSession:
-    if team.leads:
-        door = open_door(folder / "run", PLANNED, noise=Written(team))
-        return LeadingSession(door, PLANNED, FAST, data, UNITS, team)
-    return FollowingSession(PLANNED, FAST, data, UNITS, team, Written(team))
+def door_of(team: Team, folder: Path) -> Door:
+    if team.alone:
+        return open_door(folder / "run", PLANNED, noise=Written(team))
+    (folder / "run").mkdir()
+    return LeadingDoor(Journal.create(folder / "run", plan(PLANNED), {}), Written(team))
 
 
 def main(folder: Path) -> None:
-    team = Team.join(torch.device("cpu"))
-    session = session_of(records(UNITS), team, folder)
+    team = Team.join(CPU)
+    parts, counts = {"train": records(UNITS)}, {"train": UNITS}
+    door: Door | None = None
+    if team.leads:
+        door = door_of(team, folder)
+        planned = Plan.from_json(json.loads(team.text(json.dumps(door.plan.to_json()))))
+        leads = isinstance(door, LeadingDoor)
+        handles = door.lead(team, parts, counts) if leads else door.handles(parts, counts)
+    else:
+        planned = Plan.from_json(json.loads(team.text()))
+        handles = FollowingDoor(planned, team, Written(team), CPU).handles(parts, counts)
     model = mlp(seed=team.rank)  # the first one's weights go round
+    session = handles["train"].dp_sgd(planned, [model], classify, speed=FAST)
     optimiser = torch.optim.SGD(model.parameters(), lr=0.5)
     for _ in session.steps():
-        session.step([model], classify)
+        session.step()
         optimiser.step()
-        if isinstance(session, LeadingSession):
-            session._door.checkpoint(State)
+        if door is not None:
+            door.checkpoint(State)
     found = {name: value.detach().numpy() for name, value in model.named_parameters()}
     np.savez(folder / f"rank-{team.rank}.npz", **found)
 

@@ -10,8 +10,6 @@ import pytest
 from tests.privacy.rig import kinds, records
 from tests.privacy.team import team_target
 from tests.privacy.team.teams import run_processes
-from understudy.errors import UserError
-from understudy.privacy.team.sessions import FollowingSession
 from understudy.privacy.team.team import Team
 
 PEOPLE = ["ann"] * 5 + ["bob"] + ["cy"] * 4 + ["di"] * 2 + ["ed"]
@@ -51,8 +49,3 @@ def test_every_unit_is_whole_with_one_process(size: int, people: list[str] | Non
     if people is not None:
         names = [set(np.asarray(shard.units)) for shard in shards]
         assert sum(len(some) for some in names) == len(set(people))
-
-
-def test_the_first_process_cannot_follow() -> None:
-    with pytest.raises(UserError, match="leads"):
-        FollowingSession(team_target.PLANNED, team_target.FAST, records(3), 3, Team())

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
+from understudy.methods.diffusion.denoising import NoiseLevels, Preconditioning
 from understudy.methods.diffusion.network import NetworkSpec
 from understudy.methods.diffusion.settings import DiffusionConfig
 from understudy.nets.averaging import average_into
 from understudy.nets.packing import pack_module, pack_optimizer, unpack_module, unpack_optimizer
 from understudy.nets.seeding import built
 from understudy.privacy.door.batch import MIRRORED, PAIRED, Batch, Draws
-from understudy.privacy.dpsgd.backends.base import Loss
+from understudy.privacy.dpsgd.loss import Models, Values
 from understudy.privacy.ledger.state import State
 
 _LAST_RATE = 0.02
@@ -54,7 +55,15 @@ class DenoiserTraining:
         self.average = copy.deepcopy(self.network).requires_grad_(False)
         self.optimizer = self._fresh_optimizer()
         self._names = DrawNames.of(config)
-        self._loss = self._make_loss()
+        self.loss = DenoisingLoss(
+            config.noise_levels,
+            config.preconditioning,
+            self._names,
+            spec.classes,
+            config.label_drop,
+            config.flip,
+            config.level_balance,
+        )
 
     @property
     def draws(self) -> Draws:
@@ -64,14 +73,6 @@ class DenoiserTraining:
         if self.config.flip:
             single.append(names.flip)
         return {names.noise: self.spec.shape, **dict.fromkeys(single, ())}
-
-    @property
-    def loss(self) -> Loss:
-        """A record's denoising loss at its own noise level, with its own noise.
-
-        Guarantee: a row's value depends on that row, its label and its draws alone.
-        """
-        return self._loss
 
     def advance(self, step: int, steps: int, rate: float) -> None:
         """One step of the optimiser on gradients that are there, and of the average."""
@@ -105,23 +106,34 @@ class DenoiserTraining:
         cosine = 0.5 * (1 + math.cos(math.pi * step / steps))
         return rise * (_LAST_RATE + (1 - _LAST_RATE) * cosine)
 
-    def _make_loss(self) -> Loss:
-        levels, scaling = self.config.noise_levels, self.config.preconditioning
-        classes, drop, flip = self.spec.classes, self.config.label_drop, self.config.flip
-        names, balance = self._names, self.config.level_balance
 
-        def loss(models: Sequence[Callable[..., Any]], batch: Batch) -> torch.Tensor:
-            images = 2 * batch.features - 1
-            if flip:
-                heads = batch.draws[names.flip].reshape(-1, 1, 1, 1) < 0.5
-                images = torch.where(heads, images.flip(-1), images)
-            codes = chosen_codes(batch.labels, batch.draws[names.choice])
-            codes = codes.masked_fill(batch.draws[names.drop] < drop, classes)
-            sigma = levels.of(batch.draws[names.level])
-            losses = scaling.losses(models[0], images, batch.draws[names.noise], sigma, codes)
-            return losses / sigma.clamp(min=1.0) ** balance
+@dataclass(frozen=True)
+class DenoisingLoss:
+    """A record's denoising loss at its own noise level, with its own noise.
 
-        return loss
+    Guarantee: a row's value depends on that row, its label and its draws alone.
+    """
+
+    levels: NoiseLevels
+    scaling: Preconditioning
+    names: DrawNames
+    classes: int
+    label_drop: float
+    flip: bool
+    balance: float
+
+    def __call__(self, models: Models, batch: Batch, values: Values) -> torch.Tensor:
+        del values
+        draws, names = batch.draws, self.names
+        images = 2 * batch.features - 1
+        if self.flip:
+            heads = draws[names.flip].reshape(-1, 1, 1, 1) < 0.5
+            images = torch.where(heads, images.flip(-1), images)
+        codes = chosen_codes(batch.labels, draws[names.choice])
+        codes = codes.masked_fill(draws[names.drop] < self.label_drop, self.classes)
+        sigma = self.levels.of(draws[names.level])
+        losses = self.scaling.losses(models[0], images, draws[names.noise], sigma, codes)
+        return losses / sigma.clamp(min=1.0) ** self.balance
 
 
 def chosen_codes(labels: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:

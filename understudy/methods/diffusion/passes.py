@@ -14,9 +14,9 @@ import torch
 from torch import nn
 
 from understudy.methods.diffusion.denoising import Preconditioning
-from understudy.privacy.dpsgd.backends.compiled import CHANNELS_LAST
-from understudy.privacy.dpsgd.backends.record_norms import normalised
-from understudy.privacy.dpsgd.compiling import compiled
+from understudy.nets.compiling import compiled
+from understudy.nets.per_example.compiled import CHANNELS_LAST
+from understudy.nets.per_example.norms import normalised
 
 INDUCTOR = "inductor"
 _COMPARED, _WORDS = 8, 200

@@ -51,15 +51,15 @@ def forecast_steps(config: DiffusionConfig, facts: Facts, public_passes: int = 0
 
 
 def speed_of(config: DiffusionConfig, network: NetworkSpec, device: torch.device) -> Speed:
-    """On a GPU the engine's own micro-batches, recorded where it can; on a CPU an eighth of the
-    expected draw, or as much as fits in some memory.
+    """On a GPU the engine's own micro-batches, as a CUDA graph where it can; on a CPU an eighth of
+    the expected draw, or as much as fits in some memory.
 
     A draw that is slightly larger than whole micro-batches costs one more, padded: small
     ones waste less, and fit a processor's cache.
     """
     on_cpu = device.type != "cuda"
     rows = _rows_on_a_cpu(config, network) if on_cpu else config.micro_batch
-    return Speed(micro_batch=rows, precision=config.precision, recorded=not on_cpu)
+    return Speed(micro_batch=rows, precision=config.precision, cuda_graph=not on_cpu)
 
 
 def _rows_on_a_cpu(config: DiffusionConfig, network: NetworkSpec) -> int:

@@ -37,9 +37,10 @@ def finish(
     Guarantee: as `DPSGDSession.step`; nothing but its noised gradients reaches the weights.
     """
     config = training.config
-    sgd = private.dp_sgd(plan, speed_of(config, training.spec, context.device), name=TRAINING)
+    speed = speed_of(config, training.spec, context.device)
+    sgd = private.dp_sgd(plan, [training.network], training.loss, training.draws, speed, TRAINING)
     for step in sgd.steps("training the denoiser"):
-        sgd.step([training.network], training.loss, None, training.draws)
+        sgd.step()
         training.advance(step, config.steps, config.learning_rate)
         context.checkpoint(training.snapshot)
     return DiffusionSynthesizer(

@@ -12,7 +12,7 @@ from understudy.methods.diffusion.public_progress import PublicProgress
 from understudy.nets.cuda_graph import Gradients, Inputs
 from understudy.nets.seeding import stream
 from understudy.privacy.door.batch import Batch
-from understudy.privacy.dpsgd.capture import recorder_for
+from understudy.privacy.dpsgd.cuda_graph import capture_on
 from understudy.progress import Progress
 
 _IMAGES, _LABEL = "images", "label"
@@ -48,7 +48,7 @@ def train_on_public(
     done = reached.take_up(training)
     device = training.device
     parameters = list(training.network.parameters())
-    gradients = Gradients(_loss_of(training), parameters, recorder_for(device), progress.say)
+    gradients = Gradients(_loss_of(training), parameters, capture_on(device), progress.say)
     with progress.task(course.purpose, course.steps) as bar:
         bar.advance(done)
         for step in range(done, course.steps):
@@ -70,7 +70,7 @@ def _loss_of(training: DenoiserTraining) -> Callable[[Inputs], torch.Tensor]:
         draws = {name: inputs[name] for name in training.draws}
         batch = Batch(inputs[_IMAGES], {_LABEL: inputs[_LABEL]}, draws, _LABEL)
         with torch.autocast(device.type, torch.bfloat16, enabled=half, cache_enabled=False):
-            return training.loss([training.network], batch).mean()
+            return training.loss([training.network], batch, {}).mean()
 
     return loss
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +24,9 @@ PAIRED, MIRRORED = "_paired", "_mirrored"
 
 TRIAL_ROWS = 6
 """Random rows on which a callback is checked before its first use."""
+
+FAR = 1e3
+"""How far out the extreme rows of latents lie."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,16 @@ class Batch:
     def tensors(self) -> list[torch.Tensor]:
         """All that it holds."""
         return [self.features, *self.attributes.values(), *self.draws.values()]
+
+    def with_tensors(self, tensors: Sequence[torch.Tensor]) -> Batch:
+        """The same batch with these in the place of `tensors`."""
+        features, *rest = tensors
+        attributes = dict(zip(self.attributes, rest, strict=False))
+        draws = dict(zip(self.draws, rest[len(attributes) :], strict=True))
+        return Batch(features, attributes, draws, self.label)
+
+    def with_features(self, features: torch.Tensor) -> Batch:
+        return replace(self, features=features)
 
     def row(self, index: int) -> Batch:
         """One row, as a batch of one."""
@@ -147,15 +160,16 @@ def _seeded(
     return draw(shape, generator=generator, device=device)
 
 
-def random_batch(like: Records, rows: int, device: torch.device) -> Batch:
-    """Random rows of the same form as `like`; nothing of `like` itself is in them.
+def random_batch(like: Records, rows: int, device: torch.device, number: int = 0) -> Batch:
+    """Random rows of the same form as `like`, others for another number; nothing of `like` itself
+    is in them.
 
     For trials before first use: checking callbacks and timing backends. The first two
     rows agree in every attribute, so that a callback that mixes the rows of one class is
     seen to do so; rows of another class stand between them and the fourth, so that one
     that sorts rows by class is.
     """
-    generator = torch.Generator().manual_seed(rows)
+    generator = torch.Generator().manual_seed(rows + 1_000_003 * number)  # 32 bits count
     features = torch.rand((rows, *like.shape), generator=generator)
     columns = {}
     for attribute in like.schema.attributes:
@@ -166,6 +180,21 @@ def random_batch(like: Records, rows: int, device: torch.device) -> Batch:
         column[3:4] = column[:1][: len(column[3:4])]
         columns[attribute.name] = column.to(device)
     return Batch(features.to(device), columns, {}, like.schema.label)
+
+
+def extreme_batch(like: Records, rows: int, device: torch.device) -> Batch:
+    """Rows of the form of `like` at the ends of what a record can be; nothing of `like` itself.
+
+    In turn black, white, one grey and noise, where records are images; zeros, values far out on
+    either side and noise, where they are latents. A callback that cannot take one of these would
+    fail on somebody's record, and then the run is over.
+    """
+    batch = random_batch(like, rows, device)
+    levels = (0.0, 1.0, 0.5) if like.is_images else (0.0, FAR, -FAR)
+    features = batch.features.clone()
+    for start, level in enumerate(levels):
+        features[start :: len(levels) + 1] = level
+    return batch.with_features(features)
 
 
 def _another(value: torch.Tensor, classes: int, soft: bool) -> torch.Tensor:

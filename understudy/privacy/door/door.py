@@ -15,10 +15,11 @@ from pathlib import Path
 import torch
 
 from understudy.data.records import Records
-from understudy.errors import PrivacyError, UserError
+from understudy.errors import PrivacyError, RunFailed, UserError
 from understudy.privacy.door.interrupts import DeferredInterrupt
 from understudy.privacy.door.private_records import PrivateRecords
 from understudy.privacy.door.replay_tape import Tape
+from understudy.privacy.door.summation import Summation
 from understudy.privacy.ledger.journal import Journal
 from understudy.privacy.ledger.owner_log import OwnerLog
 from understudy.privacy.ledger.state import State
@@ -28,8 +29,15 @@ from understudy.privacy.plan.plan import Plan
 from understudy.privacy.sums.grid import NOISE_STEPS, Grid
 from understudy.progress import Progress, Silent
 
-_CALLBACK_FAILED = "a callback on private records failed; start the run again."
+_STOPPED = "work on private records was stopped; resume the run."
+_FAILED = "a callback failed on private records; start a new run."
 _NOT_SAVED = "the last block of work could not be saved; resume the run."
+_NOT_THE_CALLBACKS = (
+    *(KeyboardInterrupt, SystemExit, GeneratorExit, ConnectionError),
+    *(MemoryError, torch.OutOfMemoryError),
+)
+"""What may end work on private records without being a callback's failure. Memory runs out at
+shapes that declared figures fix; a connection is lost when another process of a team ends."""
 
 
 class Door:
@@ -60,6 +68,7 @@ class Door:
         self._on_commit: Callable[[int], None] | None = None
         self._given: dict[str, int] = {}
         self._snapshot: Callable[[], State] = State
+        self._before_commit: Callable[[], None] | None = None
 
     @property
     def plan(self) -> Plan:
@@ -70,14 +79,20 @@ class Door:
         return self._journal.scratch
 
     def handles(
-        self, parts: Mapping[str, Records], counts: Mapping[str, int]
+        self,
+        parts: Mapping[str, Records],
+        counts: Mapping[str, int],
+        summations: Mapping[str, Summation] | None = None,
     ) -> dict[str, PrivateRecords]:
-        """One handle per part, with its declared count of units."""
+        """One handle per part, with its declared count of units. summations: of parts that are not
+        added up by this process alone."""
         for name in parts:
             if counts[name] < 1:
                 raise UserError(f"the declared count of part {name!r} must be at least 1.")
+        adding = {name: (summations or {}).get(name, Summation()) for name in parts}
         return {
-            name: PrivateRecords(self, name, part, counts[name]) for name, part in parts.items()
+            name: PrivateRecords(self, name, part, counts[name], adding[name])
+            for name, part in parts.items()
         }
 
     def spent(self, mechanism: Mechanism) -> int:
@@ -90,6 +105,7 @@ class Door:
 
     def wants(self, mechanism: Mechanism) -> bool:
         """Whether the plan still has uses of it, or a kept output to give back."""
+        self._refuse_if_shut()
         given = self._given.get(mechanism.name, 0)
         kept = self._journal.has_output(mechanism.name, given)
         return kept or self.spent(mechanism) < mechanism.uses or isinstance(mechanism, DPSGD)
@@ -102,6 +118,15 @@ class Door:
         self._begin(mechanism, 1)
         self._commit(1, None, None)
         self._interrupt.raise_if_pending()
+
+    def kept_output(self, mechanism: Mechanism) -> torch.Tensor | None:
+        """The next output that an earlier process committed and this one has not given back yet."""
+        given = self._given.setdefault(mechanism.name, 0)
+        kept = self._journal.output(mechanism.name, given)
+        if kept is None:
+            return None
+        self._given[mechanism.name] = given + 1
+        return self._told(self._through(kept.tensors["output"]))
 
     def release(
         self,
@@ -134,9 +159,9 @@ class Door:
     def _release(
         self, mechanism: Mechanism, uses: int, noisy: Callable[[], torch.Tensor]
     ) -> torch.Tensor:
-        kept = self._next_kept(mechanism)
+        kept = self.kept_output(mechanism)
         if kept is not None:
-            return self._through(kept)
+            return kept
         self.settle()
         self._begin(mechanism, uses)
         with self.breaking():
@@ -144,7 +169,7 @@ class Door:
         self._commit(uses, State(tensors={"output": output}), None)
         self._given[mechanism.name] += 1
         self._interrupt.raise_if_pending()
-        return self._through(output)
+        return self._told(self._through(output))
 
     def noised(self, value: torch.Tensor, deviation: float) -> torch.Tensor:
         """`value` plus Gaussian noise, in float64: the one place where such noise is added."""
@@ -159,47 +184,75 @@ class Door:
         noisy = steps + self.noise.discrete_gaussian(steps.shape, NOISE_STEPS, steps.device)
         return noisy.double() * grid.step
 
-    def begin_step(self, mechanism: Mechanism, block: int) -> None:
-        """Make sure that a reserved block covers the next step."""
+    def next_step(self, mechanism: DPSGD) -> int | None:
+        """The number of the next step, or None when the plan has none left."""
+        done = self.spent(mechanism)
+        return done if done < mechanism.steps else None
+
+    def needs_block(self, mechanism: Mechanism) -> bool:
+        """Whether the next step begins a block of its own."""
         self._refuse_if_shut()
+        reserve = self._journal.ledger.open_block
+        return (
+            reserve is None
+            or reserve.body["mechanism"] != mechanism.name
+            or self._done_in_block >= reserve.body["uses"]
+        )
+
+    def begin_step(
+        self, mechanism: Mechanism, block: int, before_commit: Callable[[], None]
+    ) -> None:
+        """Make sure that a reserved block covers the next step.
+
+        before_commit: raises when what was tried before the block is no longer what was used in it.
+        """
         if not self._marked:
             raise PrivacyError(
                 "call context.checkpoint(...) after every step, where the state is consistent."
             )
-        reserve = self._journal.ledger.open_block
-        if reserve is not None and (
-            reserve.body["mechanism"] != mechanism.name
-            or self._done_in_block >= reserve.body["uses"]
-        ):
+        if self.needs_block(mechanism):
             self.settle()
-            reserve = None
-        if reserve is None:
             left = mechanism.uses - self._journal.spent(mechanism.name)
             self._begin(mechanism, min(block, left) if left > 0 else 1)
+            self._before_commit = before_commit
 
-    def end_step(self, output: torch.Tensor) -> torch.Tensor:
-        """Count a step whose noise is drawn; it waits for the method's next checkpoint."""
+    def release_step(self, total: torch.Tensor, planned: DPSGD, divisor: float) -> torch.Tensor:
+        """What a step shows of its clipped sum; it waits for the method's next checkpoint.
+
+        Guarantee: `total` plus independent Gaussian noise of standard deviation `sigma * clip` on
+        every coordinate, divided by a declared constant.
+        """
+        noised = self.noised(total, planned.sigma * planned.clip)
         self._done_in_block += 1
         self._marked = False
-        return self._through(output)
+        return self._through((noised / divisor).float())
 
     @contextmanager
     def breaking(self) -> Iterator[None]:
-        """Work on private records: if it raises, the door stays shut in this process.
+        """Work on private records.
 
-        Whether a callback fails may depend on the records, so a method that catches the
-        error must not learn anything more. The owner may resume in another process, as after
-        a full disk or a broken GPU; the ledger then shows after how many steps it stopped.
+        Whether a callback fails there may depend on one record. So the run is over: it is never
+        resumed or released, and a method that catches the error learns nothing more. What is no
+        callback's failure (Ctrl-C, say) only shuts the door in this process.
         """
         self._refuse_if_shut()
-        finished = False
         try:
             yield
-            finished = True
+        except _NOT_THE_CALLBACKS:
+            self._shut = _STOPPED
+            self.abandon()
+            raise
+        except Exception as error:
+            self._fail()
+            raise RunFailed.because(error) from error
+
+    def _fail(self) -> None:
+        self._shut = _FAILED
+        try:
+            with self._interrupt.uninterrupted():
+                self._journal.fail()
         finally:
-            if not finished:
-                self._shut = _CALLBACK_FAILED
-                self.abandon()
+            self._interrupt.end()
 
     def on_commit(self, tell: Callable[[int], None] | None) -> None:
         """Who is told how many steps a committed block held (a progress bar)."""
@@ -246,7 +299,8 @@ class Door:
         first exception is the one to be seen.
         """
         try:
-            if self._journal.ledger.open_block is None or self._journal.left_to_recovery:
+            settled = self._journal.ledger.open_block is None or self._journal.left_to_recovery
+            if settled or self._shut == _FAILED:
                 return
             if not self._done_in_block:
                 with suppress(OSError):
@@ -288,12 +342,18 @@ class Door:
         try:
             with self._interrupt.uninterrupted():
                 self._journal.reserve(mechanism.name, uses)
+                # A machine that was restored from a snapshot would else draw the same noise again.
+                self.noise.rekey()
                 self._done_in_block = 0
         except BaseException:
             self._interrupt.end()
             raise
 
     def _commit(self, uses: int, outputs: State | None, method: State | None) -> None:
+        if self._before_commit is not None and self._shut is None:
+            with self.breaking():
+                self._before_commit()
+        self._before_commit = None
         before, self._shut = self._shut, self._shut or _NOT_SAVED
         with self._interrupt.uninterrupted():
             self._journal.commit(uses, outputs, method)
@@ -314,14 +374,9 @@ class Door:
         if self._shut is not None:
             raise PrivacyError(self._shut)
 
-    def _next_kept(self, mechanism: Mechanism) -> torch.Tensor | None:
-        """The committed output that this process has not yet given back, if any."""
-        given = self._given.setdefault(mechanism.name, 0)
-        kept = self._journal.output(mechanism.name, given)
-        if kept is None:
-            return None
-        self._given[mechanism.name] = given + 1
-        return kept.tensors["output"]
+    def _told(self, output: torch.Tensor) -> torch.Tensor:
+        """A one-shot output on its way out; a team's first process tells it to the others."""
+        return output
 
     def _through(self, output: torch.Tensor) -> torch.Tensor:
         return output if self._tape is None else self._tape.through(output)

@@ -12,8 +12,8 @@ from torch import nn
 
 from understudy.data.records import Records
 from understudy.data.splits import shard_of
-from understudy.errors import PrivacyError
-from understudy.privacy.door.batch import Batch, make_batch
+from understudy.errors import PrivacyError, UserError
+from understudy.privacy.door.batch import TRIAL_ROWS, Batch, extreme_batch, make_batch
 from understudy.privacy.door.rng_isolation import secluded
 from understudy.privacy.plan.mechanisms import EnsembleGradients, EnsembleVotes
 from understudy.privacy.sums.clipping import ClippedSum
@@ -44,6 +44,7 @@ class Ensemble:
         self._door, self._part, self._count = door, part, len(shards)
         self._schema = shards[0].schema
         self._models: list[nn.Module] = []
+        self._try(train, shards[0])
         with door.breaking():
             for shard in shards:
                 if len(shard):
@@ -51,6 +52,20 @@ class Ensemble:
                     with secluded(door.noise.callback_stream_seed()):
                         self._models.append(train(batch).eval())
             _refuse_shared_memory(self._models)
+
+    def _try(self, train: Train, like: Records) -> None:
+        """Refuse a `train` that fails on a shard of one extreme record, or of a few."""
+        for rows in (1, TRIAL_ROWS):
+            batch = extreme_batch(like, rows, self._door.device)
+            with secluded(self._door.noise.callback_stream_seed()):
+                try:
+                    train(batch)
+                except Exception as error:
+                    raise UserError(
+                        f"train fails on a shard of {rows} extreme records, so it could fail on a "
+                        f"private one: {type(error).__name__}: {error}; let it return an untrained "
+                        "model instead."
+                    ) from error
 
     def noisy_votes(self, inputs: torch.Tensor, classes: int | None = None) -> torch.Tensor:
         """Noisy vote counts [inputs, classes] of the models on public or generated inputs.

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import numpy as np
 import torch
+from torch import nn
 
 from understudy.data.records import Records
 from understudy.data.schema import Schema
 from understudy.errors import PrivacyError, UserError
-from understudy.privacy.door.batch import TRIAL_ROWS, Batch, make_batch, random_batch
+from understudy.privacy.door.batch import (
+    TRIAL_ROWS,
+    Batch,
+    Draws,
+    extreme_batch,
+    make_batch,
+    random_batch,
+)
 from understudy.privacy.door.ensemble import Ensemble, Train, make_shards
 from understudy.privacy.door.rng_isolation import secluded
-from understudy.privacy.door.row_independence import check_places, check_rows
+from understudy.privacy.door.row_independence import (
+    check_company,
+    check_extremes,
+    check_places,
+    check_rows,
+)
+from understudy.privacy.door.summation import Summation, Vectors
+from understudy.privacy.dpsgd.loss import Loss
 from understudy.privacy.dpsgd.session import DPSGDSession
 from understudy.privacy.dpsgd.speed import Speed
 from understudy.privacy.local.gaussian import LocalNoise
@@ -36,7 +52,6 @@ if TYPE_CHECKING:
     from understudy.privacy.door.door import Door
 
 M = TypeVar("M", bound=Mechanism)
-Vectors = torch.Tensor | Blocks
 _ROWS_AT_ONCE = 256
 _BAR = 100
 """Bars show percents: the realised number of records is private."""
@@ -51,9 +66,17 @@ class PrivateRecords:
     """
 
     def __init__(
-        self, door: Door, part: str, records: Records, count: int, origin: Records | None = None
+        self,
+        door: Door,
+        part: str,
+        records: Records,
+        count: int,
+        summation: Summation,
+        origin: Records | None = None,
     ) -> None:
+        """origin: the records as they were before any `map`."""
         self._door = door
+        self._summation = summation
         self._records = records
         self._origin = records if origin is None else origin
         self._units = UnitIndex(records)
@@ -84,17 +107,19 @@ class PrivateRecords:
         `fn` that treats rows together is refused. No event.
         """
 
+        self._summation.allow("mapped records")
+
         def mapped(batch: Batch) -> torch.Tensor:
             return fn(batch.features)
 
+        form = self._form(mapped, "map")
         with self._door.breaking():
-            form = self._form(mapped, "map")
             features = np.zeros((len(self._records), *form), np.float32)
             for values, rows, _ in self._apply(mapped, form):
                 features[rows] = _dense_rows(values)[: len(rows)].float().cpu().numpy()
         old = self._records
         new = Records(features, old.attributes, old.schema, old.units)
-        return PrivateRecords(self._door, self.part, new, self.count, self._origin)
+        return PrivateRecords(self._door, self.part, new, self.count, self._summation, self._origin)
 
     def noisy_sum(
         self, vector_of: Callable[[Batch], Vectors], clip: float, sigma: float
@@ -133,14 +158,32 @@ class PrivateRecords:
         return self._noisy_sum(mechanism, one_hot, 1.0)
 
     def dp_sgd(
-        self, plan: Plan, speed: Speed | None = None, name: str | None = None
+        self,
+        plan: Plan,
+        models: Sequence[nn.Module],
+        loss: Loss,
+        draws: Draws | None = None,
+        speed: Speed | None = None,
+        name: str | None = None,
     ) -> DPSGDSession:
-        """A session of DP-SGD steps as planned; see `DPSGDSession.step` for the guarantee."""
+        """A session of DP-SGD steps as planned; see `DPSGDSession.step` for the guarantee.
+
+        models: those with parameters that need a gradient are trained, the others only read.
+        loss: a frozen dataclass, see `Loss`. draws: the randomness that it needs with every row.
+        """
         if plan.ident != self._door.plan.ident:
             raise PrivacyError("this plan is not the run's plan; use the plan given to fit.")
         mechanism = self._planned(DPSGD, **({"name": name} if name else {}))
         return DPSGDSession(
-            self._door, mechanism, speed or Speed(), self._records, self._units, self.count
+            self._door,
+            mechanism,
+            models,
+            loss,
+            draws or {},
+            speed or Speed(),
+            self._records,
+            self.count,
+            self._summation,
         )
 
     def ensemble(self, shards: int, train: Train) -> Ensemble:
@@ -150,6 +193,7 @@ class PrivateRecords:
         removing one unit changes one shard. Training itself costs nothing: no model and
         no output of `train` leaves. Each answer is an event of its own.
         """
+        self._summation.allow("an ensemble")
         parts = make_shards(self._records, self._origin, shards, self._door.shard_key)
         return Ensemble(self._door, self.part, parts, train)
 
@@ -160,6 +204,7 @@ class PrivateRecords:
         local mechanisms (`LocalNoise`), which draws its own noise; then the event is that
         mechanism's, per record under replace-one.
         """
+        self._summation.allow("a record-by-record release")
         # Not a subclass: another clipping would have another sensitivity.
         if type(fn) is not LocalNoise:
             return fn(self.reveal(reason))
@@ -171,6 +216,7 @@ class PrivateRecords:
 
     def reveal(self, reason: str) -> Records:
         """The raw records. Guarantee: none; the plan must say so and the claim will."""
+        self._summation.allow("revealed records")
         if not reason.strip():
             raise UserError("reveal needs a reason that the claim can state.")
         planned = [
@@ -191,48 +237,42 @@ class PrivateRecords:
         clip: float,
     ) -> torch.Tensor:
         door = self._door
-        # Whether every unit has one record is private: only its declaration may choose
-        # between orders of floating-point operations.
-        alone = self._records.units is None
-        if mechanism.noise == EXACT:
-            grid = Grid.of(clip, mechanism.sigma)
-
-            def on_grid(width: int) -> GridSum:
-                return GridSum(grid, width, door.device, alone)
-
-            return door.release_on_grid(
-                mechanism, lambda: self._sum_over_units(vector_of, on_grid), grid
-            )
-
-        def clipped(width: int) -> ClippedSum:
-            return ClippedSum(clip, width, door.device, alone)
-
-        return door.release(
-            mechanism, 1, lambda: self._sum_over_units(vector_of, clipped), mechanism.sigma * clip
-        )
-
-    def _sum_over_units(
-        self, vector_of: Callable[[Batch], Vectors], start: Callable[[int], ClippedSum]
-    ) -> torch.Tensor:
+        kept = door.kept_output(mechanism)
+        if kept is not None:
+            return kept
         form = self._form(vector_of, "vector_of")
         if len(form) != 1:
             raise PrivacyError(
                 f"vector_of must return one vector a row; it gave rows of shape {list(form)}."
             )
-        total = start(form[0])
-        for vectors, _, owners in self._apply(vector_of, form):
-            total.add(vectors, owners)
-        return total.finish()
+        # Whether every unit has one record is private: only its declaration may choose
+        # between orders of floating-point operations.
+        single = self._records.units is None
+
+        def total_from(start: Callable[[], ClippedSum]) -> torch.Tensor:
+            chunks = ((v, owners) for v, _, owners in self._apply(vector_of, form))
+            return self._summation.one_shot(mechanism, start, chunks)
+
+        if mechanism.noise == EXACT:
+            grid = Grid.of(clip, mechanism.sigma)
+            on_grid = partial(GridSum, grid, form[0], door.device, single)
+            return door.release_on_grid(mechanism, lambda: total_from(on_grid), grid)
+        clipped = partial(ClippedSum, clip, form[0], door.device, single)
+        return door.release(mechanism, 1, lambda: total_from(clipped), mechanism.sigma * clip)
 
     def _form(self, fn: Callable[[Batch], Vectors], what: str) -> tuple[int, ...]:
-        """Check `fn` on random rows; the shape of its value for one row, thereby public."""
-        trial = random_batch(self._records, TRIAL_ROWS, self._door.device)
+        """Check `fn` on random and extreme rows; the shape of its value for one row, thereby
+        public."""
+        like, device = self._records, self._door.device
+        exact = any(getattr(m, "noise", None) == EXACT for m in self._door.plan.mechanisms)
         with secluded(self._door.noise.callback_stream_seed()), torch.no_grad():
-            form = tuple(check_rows(_dense(fn), trial, what).shape[1:])
-            if any(getattr(m, "noise", None) == EXACT for m in self._door.plan.mechanisms):
-                many = random_batch(self._records, _ROWS_AT_ONCE * 3 // 2, self._door.device)
+            values = check_rows(_dense(fn), random_batch(like, TRIAL_ROWS, device), what)
+            check_extremes(_packed(fn), extreme_batch(like, TRIAL_ROWS, device), what)
+            check_company(_packed(fn), random_batch(like, _ROWS_AT_ONCE, device), what)
+            if exact:
+                many = random_batch(like, _ROWS_AT_ONCE * 3 // 2, device)
                 check_places(_packed(fn), many, what)
-            return form
+        return tuple(values.shape[1:])
 
     def _apply(
         self, fn: Callable[[Batch], Vectors], form: tuple[int, ...]

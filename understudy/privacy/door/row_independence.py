@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import torch
-from torch import nn
 
-from understudy.errors import PrivacyError
+from understudy.errors import PrivacyError, UserError
 from understudy.privacy.door.batch import Batch
 
 TOLERANCE = 1e-5
@@ -23,24 +23,6 @@ TOLERANCE = 1e-5
 
 _ASLEEP = 1e-3
 """A parameter without any larger value shows too little of what lies behind it."""
-
-
-def refuse_mixing_layers(models: Sequence[nn.Module]) -> None:
-    """Refuse by name the layers that keep or share statistics of the rows they see."""
-    for model in models:
-        for name, module in model.named_modules():
-            kind = type(module).__name__
-            if isinstance(module, nn.modules.batchnorm._BatchNorm):
-                raise PrivacyError(
-                    f"layer {name!r} ({kind}) mixes the records of a batch; use GroupNorm instead."
-                )
-            if isinstance(module, nn.modules.instancenorm._InstanceNorm) and (
-                module.track_running_stats
-            ):
-                raise PrivacyError(
-                    f"layer {name!r} ({kind}) keeps statistics of the records it sees; "
-                    "set track_running_stats=False."
-                )
 
 
 def check_rows(value_of: Callable[[Batch], torch.Tensor], batch: Batch, what: str) -> torch.Tensor:
@@ -55,6 +37,49 @@ def check_rows(value_of: Callable[[Batch], torch.Tensor], batch: Batch, what: st
             agreement.compare(values[index], _counted(value_of(batch.row(index)), 1, what)[0])
     agreement.require()
     return values
+
+
+def check_company(value_of: Callable[[Batch], torch.Tensor], rows: Batch, what: str) -> None:
+    """Refuse `value_of` unless every row keeps its value, to the last bit, when another changes.
+
+    A relative tolerance would let through what mixes rows a little. Arithmetic that does not look
+    at other rows gives the same bits whatever these hold, so this allows nothing at all.
+    """
+    before = value_of(rows)
+    for changed in {0, len(rows) // 2, len(rows) - 1}:
+        others = torch.arange(len(rows), device=before.device) != changed
+        if not torch.equal(value_of(with_another(rows, changed, 1))[others], before[others]):
+            raise PrivacyError(_mixing(what))
+
+
+def with_another(rows: Batch, place: int, many: int) -> Batch:
+    """The same batch, but that one record (`many` rows) is another one: mirrored, in negative, with
+    the attributes of the next but one."""
+    own = slice(place * many, (place + 1) * many)
+    features = rows.features.clone()
+    features[own] = 1.0 - features[own].flip(-1)
+    attributes = {name: column.clone() for name, column in rows.attributes.items()}
+    for column in attributes.values():
+        column[own] = column.roll(-2 * many, 0)[own]
+    return replace(rows, features=features, attributes=attributes)
+
+
+def check_extremes(value_of: Callable[[Batch], torch.Tensor], rows: Batch, what: str) -> None:
+    """Refuse `value_of` if it fails on rows at the ends of what a record can be.
+
+    It may answer what is not finite, which counts as zero. Where it raised on a private record the
+    run would be over, and its absence would tell of that record.
+    """
+    try:
+        _counted(value_of(rows), len(rows), what)
+    except PrivacyError:
+        raise
+    except Exception as error:
+        raise UserError(
+            f"{what} fails on an extreme record (all black, all white, constant or noise), so it "
+            f"could fail on a private one: {type(error).__name__}: {error}; let it answer nan "
+            "instead."
+        ) from error
 
 
 def check_places(value_of: Callable[[Batch], torch.Tensor], rows: Batch, what: str) -> None:
@@ -101,7 +126,7 @@ def check_loss(
     gradients_agree.require()
 
 
-def confirmed(trial: Callable[[Batch], None], rows: Callable[[int], Batch]) -> None:
+def confirmed(trial: Callable[[Batch], object], rows: Callable[[int], Batch]) -> None:
     """Raise what a trial on random rows raises, unless it was rounding.
 
     Where two values almost tie for a maximum, rounding in company may take the other one, and
@@ -120,7 +145,7 @@ def confirmed(trial: Callable[[Batch], None], rows: Callable[[int], Batch]) -> N
         raise failed
 
 
-def _failure(trial: Callable[[Batch], None], rows: Batch) -> PrivacyError | None:
+def _failure(trial: Callable[[Batch], object], rows: Batch) -> PrivacyError | None:
     try:
         trial(rows)
     except PrivacyError as error:

@@ -1,7 +1,7 @@
-"""What a micro-batch adds to a clipped sum, recorded once on a GPU and replayed for the others.
+"""A micro-batch as a CUDA graph: captured once, replayed for all others.
 
 A micro-batch takes hundreds of kernels, and a host may need longer to launch them than the GPU to
-run them. All micro-batches have one shape, so that one recording serves them.
+run them. All micro-batches have one shape, so that one graph serves them.
 """
 
 from __future__ import annotations
@@ -9,27 +9,56 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import torch
-from torch import nn
 
 from understudy.errors import PrivacyError
-from understudy.privacy.door.batch import Batch, Draws
-from understudy.privacy.dpsgd.backends.base import Loss, standing
-from understudy.privacy.dpsgd.capture import Recorder
-from understudy.privacy.dpsgd.holdings import held_by
-from understudy.privacy.dpsgd.tensors_read import reads_others
+from understudy.privacy.door.batch import Batch
+from understudy.privacy.dpsgd.loss import Values
 from understudy.privacy.sums.clipping import Clipped
 
+Capture = Callable[[Callable[[], None]], Callable[[], None]]
+"""From work on the GPU, always on the same tensors, to its replay."""
+
+_WARM_UPS = 3
 _NUDGE = 0.1
 """Of parameters, relative: gradients then differ by more than any tolerance."""
 
-_READ = 2
-"""Rows on which it is seen which tensors a loss reads."""
-
 FEWEST_RECORDS = 3
 """Of a micro-batch: with fewer, a trial could not tell records apart."""
+
+
+def capture_on(device: torch.device) -> Capture | None:
+    """CUDA graphs, on a GPU that has them."""
+    if device.type != "cuda" or not torch.version.cuda:
+        return None
+    return partial(_captured, device)
+
+
+def _captured(device: torch.device, work: Callable[[], None]) -> Callable[[], None]:
+    """Warmed up on a side stream, as capture asks for: libraries set themselves up then.
+
+    The side stream and the graph have memory pools of their own, so what the others hold ready is
+    given back first.
+    """
+    with torch.cuda.device(device):
+        here = torch.cuda.current_stream()
+        beside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        torch.cuda.empty_cache()
+        beside.wait_stream(here)
+        with torch.cuda.stream(beside):
+            for _ in range(_WARM_UPS):
+                work()
+        here.wait_stream(beside)
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph):
+                work()
+        finally:
+            torch.cuda.set_stream(here)  # torch does not, where a capture cannot be ended
+        return graph.replay
 
 
 class Part(NamedTuple):
@@ -43,106 +72,103 @@ class Part(NamedTuple):
         return [self.losses, self.clipped.total, self.clipped.norms]
 
 
-Work = Callable[[Batch, torch.Tensor], Part]
-"""From a micro-batch, and which of its records are used (bool [records])."""
+Work = Callable[[Batch, Values, torch.Tensor], Part]
+"""From a micro-batch, the step's values, and which of its records are used (bool [records])."""
 
 
-class RecordedPart:
-    """Replays work on micro-batches of one form.
+class GraphedWork:
+    """Replays work on micro-batches and values of one form.
 
-    It reads the tensors of the models where they lie, with the values that they have by then;
-    it holds them, so that nothing else can come to lie there. It serves as long as models, loss
-    and draws are otherwise as they were.
+    A graph reads and writes memory where it lay when it was captured. `read` are the tensors that
+    the work reads besides its arguments: they are held here, so that nothing else can come to lie
+    there, and `is_current` says whether their owners still have them there.
 
-    Guarantee: as the work's own (`clip_into`), which it repeats, kernel by kernel: a record adds a
-    vector of norm at most the clip, and nothing where it is not used. `Trial` compares them.
+    Guarantee: that of the work (`clip_into`), which it repeats kernel by kernel. `Trial` compares
+    them before a private record meets a graph.
     """
 
     def __init__(
         self,
-        record: Recorder,
+        capture: Capture,
         work: Work,
-        loss: Loss,
-        draws: Draws,
-        models: Sequence[nn.Module],
         example: Batch,
+        values: Values,
         records: int,
+        read: Callable[[], Sequence[torch.Tensor]],
     ) -> None:
-        self._loss, self._draws, self._models = loss, dict(draws), list(models)
-        self._loss_holds, self._standing = held_by(loss), standing(models)
-        if self._loss_holds is None:
-            raise RuntimeError("the loss holds what may change")
-        self._held = [tensor.detach() for model in models for tensor in _tensors_of(model)]
-        if any(tensor.device != example.features.device for tensor in self._held):
+        device = example.features.device
+        self._read = read
+        self._held = [tensor.detach() for tensor in read()]
+        if any(tensor.device != device for tensor in self._held):
             raise RuntimeError("a model holds a tensor on another device, whose value would stay")
-        if reads_others(loss, self._models, example.rows(0, _READ), self._held):
-            raise RuntimeError("the loss reads a tensor that is neither a model's nor its rows'")
-        self._batch, self._form = _cloned(example), _form(example)
-        self._used = torch.ones(records, dtype=torch.bool, device=example.features.device)
-        first = work(self._batch, self._used)
+        self._places = _places(self._held)
+        self._batch, self._form = _cloned(example), _form(example, values)
+        self._values = {name: value.clone() for name, value in values.items()}
+        self._used = torch.ones(records, dtype=torch.bool, device=device)
+        first = work(self._batch, self._values, self._used)
         self._part = Part(first.losses.clone(), _cloned_sum(first.clipped))
         self.replays = 0
-        self._replay = record(
-            lambda: _copy(work(self._batch, self._used).tensors, self._part.tensors)
+        self._replay = capture(
+            lambda: _copy(work(self._batch, self._values, self._used).tensors, self._part.tensors)
         )
 
-    def serves(self, loss: Loss, draws: Draws) -> bool:
-        """Whether this is the loss that was recorded, and all is as it was."""
-        return (
-            loss is self._loss
-            and dict(draws) == self._draws
-            and held_by(loss) == self._loss_holds
-            and standing(self._models) == self._standing
-        )
+    def is_current(self) -> bool:
+        return _places(self._read()) == self._places
 
-    def __call__(self, batch: Batch, used: torch.Tensor) -> Part:
+    def __call__(self, batch: Batch, values: Values, used: torch.Tensor) -> Part:
         """As the work gives it; it holds until the next call."""
-        if _form(batch) != self._form or used.shape != self._used.shape:
-            raise PrivacyError("a micro-batch of another form than was recorded.")
-        _copy([*batch.tensors, used], [*self._batch.tensors, self._used])
+        if _form(batch, values) != self._form or used.shape != self._used.shape:
+            raise PrivacyError("a micro-batch of another form than was captured.")
+        inputs = [*batch.tensors, *values.values(), used]
+        _copy(inputs, [*self._batch.tensors, *self._values.values(), self._used])
         self._replay()
         self.replays += 1
         return self._part
 
 
-Computed = Callable[[Batch, int], list[torch.Tensor]]
+Computed = Callable[[Batch, Values, int], Sequence[torch.Tensor]]
 """From a micro-batch, of which so many first records are real, to their losses (all), and the
 clipped sum of their gradients."""
 
 
 class Trial:
-    """What is computed of other records than a recording is made with: in other places, some of
+    """What a graph must give for records that it was not captured with: in other places, some of
     them padding, and with parameters of other values.
 
-    It is computed before anything is recorded. A recording keeps the memory that it works in,
-    and computing beside it would take as much again.
+    It is computed before the graph is captured: a graph keeps the memory that it works in, and
+    computing beside it would take as much again.
     """
 
     def __init__(
-        self, compute: Computed, parameters: Sequence[torch.Tensor], example: Batch, records: int
+        self,
+        compute: Computed,
+        parameters: Sequence[torch.Tensor],
+        example: Batch,
+        values: Values,
+        records: int,
     ) -> None:
         order = torch.arange(len(example), device=example.features.device)
         others = example.picked(order.roll(len(example) // records))
         self._batch = replace(others, features=others.features.flip(-1))
-        self._places = order[:records]
+        self._values, self._places = values, order[:records]
         self._parameters = list(parameters)
         self._moved = [p.detach() * (1 + _NUDGE * torch.randn_like(p)) for p in parameters]
         with self._weights_moved():
             self._wanted = {
-                real: [tensor.clone() for tensor in compute(self._batch, real)]
+                real: [tensor.clone() for tensor in compute(self._batch, values, real)]
                 for real in (records, records // 2, 1)
             }
 
-    def require(self, recorded: RecordedPart, tolerance: float) -> None:
-        """Refuse a recording that does not give the same, or adds something of nobody."""
+    def require(self, graph: GraphedWork, tolerance: float) -> None:
+        """Refuse a graph that does not give the same, or adds something of nobody."""
         with self._weights_moved():
             for real, wanted in self._wanted.items():
-                part = recorded(self._batch, self._places < real)
+                part = graph(self._batch, self._values, self._places < real)
                 for found, other in zip((part.losses, part.clipped.total), wanted, strict=True):
                     off = float((found - other).norm() / other.norm().clamp(min=1e-30))
                     if not off <= tolerance:
                         raise RuntimeError(f"replayed sums are off by {off:.2g}")
-            nobody = recorded(self._batch, self._places < 0).clipped.total
+            nobody = graph(self._batch, self._values, self._places < 0).clipped.total
             if bool((nobody != 0).any()):
                 raise RuntimeError("a replay adds records that are not used")
 
@@ -156,16 +182,13 @@ class Trial:
             _copy(kept, self._parameters)
 
 
-def _tensors_of(model: nn.Module) -> Iterator[torch.Tensor]:
-    yield from model.parameters()
-    yield from model.buffers()
-    for module in model.modules():
-        yield from (held for held in vars(module).values() if isinstance(held, torch.Tensor))
+def _places(tensors: Sequence[torch.Tensor]) -> list[tuple[object, ...]]:
+    return [(t.data_ptr(), tuple(t.shape), tuple(t.stride()), t.dtype) for t in tensors]
 
 
-def _form(batch: Batch) -> list[tuple[object, ...]]:
+def _form(batch: Batch, values: Values) -> list[tuple[object, ...]]:
     named = [("", batch.features), *batch.attributes.items(), *batch.draws.items()]
-    return [(name, tuple(tensor.shape), tensor.dtype) for name, tensor in named]
+    return [(name, tuple(t.shape), t.dtype) for name, t in (*named, *values.items())]
 
 
 @torch.no_grad()

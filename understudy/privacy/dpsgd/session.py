@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,8 +13,10 @@ from torch import nn
 from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.privacy.door.batch import Draws
-from understudy.privacy.dpsgd.backends.base import Loss
+from understudy.privacy.door.summation import Summation
 from understudy.privacy.dpsgd.engine import GradientEngine, GradientSum
+from understudy.privacy.dpsgd.loss import BoundLoss, Loss, Values, values_on
+from understudy.privacy.dpsgd.models import BoundModels
 from understudy.privacy.dpsgd.speed import Speed
 from understudy.privacy.plan.mechanisms import DPSGD
 from understudy.privacy.sums.units import UnitIndex
@@ -25,30 +28,45 @@ if TYPE_CHECKING:
 _BLOCK_SECONDS = 30.0
 """A block is about this long at most, so that little is run again after a kill. Judged by
 a trial on random data: how long private steps take tells how many records they drew, and
-the ledger shows how long blocks are."""
+the owner's ledger shows how long blocks are."""
 
 
 class DPSGDSession:
-    """The steps of one planned DP-SGD, with the caller's own work in between.
+    """The steps of one planned DP-SGD on bound models and a bound loss.
 
-    After each step the caller runs its optimiser and calls `context.checkpoint`. After a
-    restart `steps_done` says how many steps are spent.
+    The caller does its own work between steps: it runs its optimiser and calls
+    `context.checkpoint` after each. After a restart `steps_done` says how many steps are spent.
     """
 
     def __init__(
         self,
         door: Door,
         mechanism: DPSGD,
+        models: Sequence[nn.Module],
+        loss: Loss,
+        draws: Draws,
         speed: Speed,
         records: Records,
-        units: UnitIndex,
         count: int,
+        summation: Summation,
     ) -> None:
+        """count: the declared number of units behind this handle."""
         self.mechanism = mechanism
-        self._door, self._speed = door, speed
-        self._records, self._units = records, units
-        self._count = count
-        self._engine: GradientEngine | None = None
+        self._door, self._speed, self._count = door, speed, count
+        self._summation = summation
+        own = summation.share(records)
+        speed = replace(speed, cuda_graph=speed.cuda_graph and summation.captures)
+        self._units = summation.sampled(len(UnitIndex(own)))
+        self._engine = GradientEngine(
+            BoundModels(models),
+            BoundLoss(loss),
+            draws,
+            mechanism,
+            speed,
+            own,
+            door.noise,
+            summation.share_of(self.expected_batch),
+        )
 
     @property
     def expected_batch(self) -> float:
@@ -70,70 +88,58 @@ class DPSGDSession:
             bar.advance(self.steps_done)
             self._door.on_commit(bar.advance)
             try:
-                while self.steps_left > 0:
-                    yield self.steps_done
+                while (number := self._door.next_step(planned)) is not None:
+                    yield number
             finally:
                 self._door.on_commit(None)
 
     def step(
         self,
-        models: Sequence[nn.Module],
-        loss: Loss,
+        values: Mapping[str, Any] | None = None,
         public_grads: Sequence[torch.Tensor] | None = None,
-        draws: Draws | None = None,
     ) -> None:
-        """One step: sets `.grad` of every trainable parameter of `models`.
+        """One step: sets `.grad` of every trained parameter.
 
         Guarantee: every unit joins independently with probability `rate`; the gradients
-        of its records, averaged over `multiplicity` draws, over all `models` together,
+        of its records, averaged over `multiplicity` draws, over all models together,
         are summed and clipped once to L2 norm `clip`; noise of standard deviation
         `sigma * clip` is added to the sum of all units, also when none joined. Sensitivity
         `clip` under adding or removing one unit. Event: one Poisson-sampled Gaussian.
 
-        The released sum is divided by `expected_batch`, a declared constant.
-        `public_grads` (from public or generated data, at a constant batch size) are added
-        after the noise, one per trainable parameter.
+        The released sum is divided by `expected_batch`, a declared constant. `values` are what the
+        loss gets besides models and records. `public_grads` (from public or generated data, at a
+        constant batch size) are added after the noise, one per trained parameter.
         """
-        engine = self._engine_for(models)
-        _check_public(engine.parameters, public_grads)
-        self._prepare(engine, loss, draws or {})
-        self._door.begin_step(self.mechanism, self._block_steps(engine))
-        with self._door.breaking():
-            rate = self.mechanism.rate
+        engine, door, planned = self._engine, self._door, self.mechanism
+        given = values_on(engine.device, values)
+        _check_public(engine.bound.parameters, public_grads)
+        self._summation.before_step(engine.bound.models)
+        if door.needs_block(planned):
+            self._try(given)
+        door.begin_step(planned, self._block_steps(), engine.require_unchanged)
+        with door.breaking():
             # On the CPU: an answer of the GPU would have to be waited for, and it then idles.
-            chosen = self._door.noise.bernoulli(len(self._units), rate).numpy()
-            result = engine.clipped_sum(loss, draws or {}, np.flatnonzero(chosen))
-        deviation = self.mechanism.sigma * self.mechanism.clip
-        noised = self._door.noised(result.total, deviation)
+            chosen = np.flatnonzero(door.noise.bernoulli(self._units, planned.rate).numpy())
+            result = self._summation.step(planned, engine, chosen, given)
         self._note(result)
-        released = self._door.end_step((noised / self.expected_batch).float())
-        _assign(engine.parameters, released, public_grads)
+        released = door.release_step(result.total, planned, self.expected_batch)
+        _assign(engine.bound.parameters, released, public_grads)
+        self._summation.after_step(engine.bound.parameters)
+
+    def _try(self, values: Values) -> None:
+        """The first time with a bar of its own: on a GPU a network is compiled for minutes."""
+        engine, progress = self._engine, self._door.progress
+        if engine.preparation:
+            with progress.task(engine.preparation):
+                engine.try_again(values)
+        else:
+            engine.try_again(values)
         if engine.notice:
-            self._door.progress.say(engine.notice)
+            progress.say(engine.notice)
             engine.notice = ""
 
-    def _engine_for(self, models: Sequence[nn.Module]) -> GradientEngine:
-        if self._engine is None or not self._engine.serves(models):
-            self._engine = GradientEngine(
-                models,
-                self.mechanism,
-                self._speed,
-                self._records,
-                self._units,
-                self._door.noise,
-                self.expected_batch,
-            )
-        return self._engine
-
-    def _prepare(self, engine: GradientEngine, loss: Loss, draws: Draws) -> None:
-        """With a bar of its own: on a GPU a network is compiled for minutes, before any record
-        is read, so how long that takes tells nothing."""
-        if not engine.is_prepared_for(loss):
-            with self._door.progress.task(engine.preparation):
-                engine.prepare(loss, draws)
-
-    def _block_steps(self, engine: GradientEngine) -> int:
-        fitting = _BLOCK_SECONDS / max(engine.step_seconds, 1e-9)
+    def _block_steps(self) -> int:
+        fitting = _BLOCK_SECONDS / max(self._engine.step_seconds, 1e-9)
         return max(1, int(min(self._speed.block_steps, fitting)))
 
     def _note(self, result: GradientSum) -> None:
@@ -155,7 +161,7 @@ def _check_public(
         p.shape for p in parameters
     ]:
         raise UserError(
-            f"public_grads must hold {len(parameters)} tensors, one per trainable parameter "
+            f"public_grads must hold {len(parameters)} tensors, one per trained parameter "
             "and of its shape."
         )
 

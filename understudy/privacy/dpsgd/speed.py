@@ -8,7 +8,7 @@ from statistics import NormalDist
 
 from understudy.errors import UserError
 
-BACKENDS = ("auto", "compiled", "expanded", "vmap", "opacus")
+BACKENDS = ("auto", "compiled", "expanded", "vmap")
 PRECISIONS = ("float32", "bfloat16")
 _MEMORY, _CACHED, _ROWS = 2**28, 12 * 2**20, 32
 """On a CPU: as much of gradients as its caches hold, but rows enough to be worth a pass, if they
@@ -27,15 +27,14 @@ class Speed:
     backend: how per-record gradients are computed; `auto` tries each on random data.
     precision: of the forward and backward pass; clipping and noise are always float32 up.
     block_steps: how many steps are kept together when the run is saved, fewer if slow.
-    recorded: on a GPU, record a micro-batch once and replay it for all others, as long as loss
-        and models are as they were but for the values of their tensors.
+    cuda_graph: on a GPU, capture a micro-batch as a CUDA graph and replay it for all others.
     """
 
     micro_batch: int = 0
     backend: str = "auto"
     precision: str = "float32"
     block_steps: int = 50
-    recorded: bool = False
+    cuda_graph: bool = False
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:

@@ -1,7 +1,7 @@
 """Which tensors a loss reads besides those it is given.
 
-A recording reads where tensors lay when it was made. One that nobody holds may be freed, and
-somebody's records come to lie there.
+A CUDA graph reads memory where tensors lay when it was captured. A tensor that nobody holds may be
+freed, and somebody's records come to lie there.
 """
 
 from __future__ import annotations
@@ -10,21 +10,31 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from understudy.privacy.door.batch import Batch
-from understudy.privacy.dpsgd.backends.base import Loss
+from understudy.privacy.dpsgd.loss import BoundLoss, Values
 
 
 def reads_others(
-    loss: Loss, models: Sequence[Any], batch: Batch, known: Sequence[torch.Tensor]
+    loss: BoundLoss, models: Sequence[nn.Module], batch: Batch, values: Values
 ) -> bool:
-    """Whether a loss reads memory that is neither the batch's nor that of known tensors."""
-    reading = _Reading([*batch.tensors, *known])
+    """Whether a loss reads memory of a tensor that is none of its own, its models' or its
+    arguments'."""
+    held = [tensor for model in models for tensor in _tensors_of(model)]
+    reading = _Reading([*batch.tensors, *values.values(), *loss.tensors, *held])
     with reading, torch.enable_grad():
-        loss(models, batch)
+        loss.call(models, batch, values)
     return reading.others
+
+
+def _tensors_of(model: nn.Module) -> list[torch.Tensor]:
+    found = [*model.parameters(), *model.buffers()]
+    for module in model.modules():
+        found += (held for held in vars(module).values() if isinstance(held, torch.Tensor))
+    return found
 
 
 class _Reading(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -37,7 +47,7 @@ class _Reading(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._places = {_place(tensor) for tensor in known}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is not torch.ops.aten.lift_fresh.default:  # of a number, made anew each time
+        if func is not torch.ops.aten.lift_fresh.default:  # a number, made into a tensor each time
             read = _tensors((args, kwargs or {}))
             self.others |= any(_place(tensor) not in self._places for tensor in read)
         found = func(*args, **(kwargs or {}))

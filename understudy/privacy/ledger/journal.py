@@ -102,6 +102,9 @@ class Journal:
         self.scratch.mkdir()
         self._ledger.void()
 
+    def fail(self) -> None:
+        self._ledger.fail()
+
     def close(self) -> None:
         """The run is complete: nothing more may be done under this plan."""
         if not self._ledger.closed:
@@ -114,6 +117,10 @@ class Journal:
         """The committed release number `index` of one mechanism, if there is one."""
         kept = self._outputs(mechanism)
         return load_state(kept[index], "outputs") if index < len(kept) else None
+
+    def outputs_kept(self, mechanism: str) -> int:
+        """How many releases of one mechanism are committed."""
+        return len(self._outputs(mechanism))
 
     def has_output(self, mechanism: str, index: int) -> bool:
         return index < len(self._outputs(mechanism))

@@ -26,6 +26,7 @@ _BODIES = {
     "commit": {"block", "mechanism", "uses"},
     "void": {"block"},
     "close": set[str](),
+    "fail": set[str](),
 }
 """All that an entry may say after the plan: no times, nothing measured."""
 
@@ -139,6 +140,7 @@ class _Story:
             "commit": self._commit,
             "void": self._void,
             "close": self._close,
+            "fail": self._fail,
         }
         takers[entry.kind](entry.body, place)
 
@@ -170,6 +172,10 @@ class _Story:
             raise UserError(f"{place}: settles a block that is not open.")
         self._open = None
         return reserved
+
+    def _fail(self, body: Mapping[str, Any], place: str) -> None:
+        del body, place
+        self._closed = True
 
     def _close(self, body: Mapping[str, Any], place: str) -> None:
         del body
@@ -302,6 +308,9 @@ class Ledger:
         """Record that the open block left nothing behind: its process died before commit."""
         block = self._require_open_block().body["block"]
         return self.append(next_entry(self._entries, "void", {"block": block}))
+
+    def fail(self) -> Entry:
+        return self.append(next_entry(self._entries, "fail", {}))
 
     def close(self) -> Entry:
         return self.append(next_entry(self._entries, "close", {}))

@@ -40,7 +40,9 @@ class NoiseSource:
     Guarantee: values are computationally indistinguishable from independent ideal ones to
     anyone without the key, which 256 bits of `os.urandom` give and which leaves no trace
     in any file. Each part of the stream is used once: threads take turns, and a process
-    that finds itself under another id (after a fork) draws a new key before anything else.
+    that finds itself under another id (after a fork) draws a new key before anything else. The
+    door draws a new key before every block of noise, so that the memory of a machine, restored from
+    a snapshot, does not draw the same noise for two blocks.
     """
 
     _counter: int
@@ -168,6 +170,11 @@ class NoiseSource:
         stream = chacha.keystream(self._key, nonce, self._counter, blocks, device)
         self._counter += blocks
         return stream.reshape(-1)
+
+    def rekey(self) -> None:
+        """Go on with a new secret key; a stream of a public seed goes on as it is."""
+        if self.insecure_seed is None:
+            self._key_from_system()
 
     def _key_from_system(self) -> None:
         """Start a stream that nobody has: a new key, nothing ready, a lock nobody holds."""

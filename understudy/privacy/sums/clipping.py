@@ -14,6 +14,10 @@ from understudy.privacy.sums.units import Rows
 _LEAST_FACTOR = 1e-30
 """Below this a float32 factor loses digits, and a clipped vector could be too long."""
 
+_SHORTENED = 1 - 2.0**-22
+"""What a vector above the clip is scaled to, in clips: a float32 factor and a float32 product round
+by 2^-24 each, so the clipped vector is never longer than the clip."""
+
 _VALUES_AT_ONCE = 2**25
 """Scaled and summed at once, so that the copies this takes stay small beside the gradients."""
 
@@ -52,17 +56,20 @@ class Blocks:
 
 
 def clip_factors(norms: torch.Tensor, clip: float) -> torch.Tensor:
-    """What to multiply vectors of these float64 norms by, as float32: at most 1, and such that
-    none is longer than `clip * (1 + 1e-6)`. Zero for one that is not finite, or longer than
-    1e30 clips: its values must not be used at all."""
-    factors = (clip / norms).clamp(max=1.0)
+    """What to multiply vectors of these float64 norms by, as float32.
+
+    Guarantee: 1 for a norm of at most `clip`; else such that the product, in float32 or float64,
+    has a float64 norm of at most `clip`. Zero for a vector that is not finite, or longer than 1e30
+    clips: its values must not be used at all.
+    """
+    factors = torch.where(norms <= clip, 1.0, _SHORTENED * clip / norms)
     usable = torch.isfinite(norms) & (factors > _LEAST_FACTOR)
     return torch.where(usable, factors, 0.0).float()
 
 
 def clip_rows(vectors: torch.Tensor, clip: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Float32 vectors [rows, width], each at L2 norm at most `clip * (1 + 1e-6)`, and the
-    norms they had. One that is not finite, or longer than 1e30 clips, becomes zero."""
+    """Float32 vectors [rows, width], each of float64 norm at most `clip`, and the norms they had.
+    One that is not finite, or longer than 1e30 clips, becomes zero."""
     norms = PieceSums().squares((vectors,)).sqrt()
     factors = clip_factors(norms, clip).unsqueeze(1)
     scaled: torch.Tensor = vectors * factors
@@ -88,8 +95,8 @@ def clip_into(
 ) -> torch.Tensor:
     """Add rows to `total` (float64 [width]), each clipped; returns the norms that they had.
 
-    Guarantee: a row adds a vector of norm at most `clip * (1 + 1e-6)`, and zero where it is not
-    used (bool [rows]) or not finite. Nothing here waits for a GPU, so that it can be recorded.
+    Guarantee: a row adds a vector of float64 norm at most `clip`, and zero where it is not used
+    (bool [rows]) or not finite. Nothing here waits for a GPU, so a CUDA graph can capture it.
     """
     if vectors.shape != (len(used), len(total)) or used.ndim != 1 or total.ndim != 1:
         raise PrivacyError(
@@ -104,12 +111,11 @@ def clip_into(
 class ClippedSum:
     """The sum over units of their vectors, each clipped to L2 norm at most `clip`.
 
-    Guarantee: a unit's vector is the sum of its rows' vectors. What is added for a unit
-    has float32 norm at most `clip * (1 + 1e-6)`, whatever the rows hold: a unit with a
-    vector that is not finite (or longer than 1e30 clips) adds zero, and so does a padding
-    row. Norms are taken in float64 of the very values that are summed, in whatever precision
-    they came. Units are added up in float64, where rounding does not add to this. Adding or
-    removing one unit therefore moves the sum by at most `clip`.
+    Guarantee: a unit's vector is the sum of its rows' vectors. What is added for a unit has
+    float64 norm at most `clip`, whatever the rows hold: a unit with a vector that is not finite
+    (or longer than 1e30 clips) adds zero, and so does a padding row. Norms are taken in float64
+    of the very values that are summed, in whatever precision they came. Units are added up in
+    float64. Adding or removing one unit therefore moves the sum by at most `clip`.
 
     Rows come in chunks with the rows of one unit together; a unit may go on in the next
     chunk. Padding rows have unit -1 and stand last.
@@ -125,8 +131,8 @@ class ClippedSum:
         single: bool,
         sums: PieceSums | None = None,
     ) -> None:
+        self.width, self.single = width, single
         self._clip = clip
-        self._single = single
         self._sums = sums or PieceSums()
         self._total = torch.zeros(width, dtype=torch.float64, device=device)
         self._carry: torch.Tensor | None = None
@@ -147,17 +153,17 @@ class ClippedSum:
         if not real:
             return
         if isinstance(vectors, Pieces):
-            if self._single:
+            if self.single:
                 self._add_pieces(vectors, real)
                 return
             vectors = vectors.dense()
         if isinstance(vectors, Blocks):
-            if self._single:
+            if self.single:
                 self._add_blocks(vectors, real)
                 return
             vectors = vectors.dense()
         rows = vectors[:real].float()
-        if self._single:
+        if self.single:
             self._add_units(rows)
         else:
             self._add_grouped(rows, torch.from_numpy(units[:real]).to(rows.device))
@@ -167,10 +173,10 @@ class ClippedSum:
 
         Guarantee: as `clip_into`; a chunk of another clip, or of another kind of units, is refused.
         """
-        if chunk.clip != self._clip or not self._single:
+        if chunk.clip != self._clip or not self.single:
             raise PrivacyError(
                 f"a chunk of single units clipped to {chunk.clip:g} cannot be added to a sum "
-                f"that clips {'units' if self._single else 'groups of rows'} to {self._clip:g}."
+                f"that clips {'units' if self.single else 'groups of rows'} to {self._clip:g}."
             )
         if chunk.total.shape != self._total.shape or len(chunk.norms) < real:
             raise PrivacyError(

@@ -1,14 +1,12 @@
-"""Per-record vectors in pieces, as gradients come layer by layer, and sums over them."""
+"""Per-example gradients in pieces, one per parameter, and sums over them in float64."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
-
-from understudy.privacy.dpsgd.compiling import compiled
 
 
 @dataclass(frozen=True)
@@ -77,40 +75,6 @@ class PieceSums:
     def _few(self, piece: torch.Tensor) -> list[slice]:
         rows = max(1, self._values_at_once // max(1, piece[0].numel()))
         return [slice(start, start + rows) for start in range(0, len(piece), rows)]
-
-
-class FusedSums(PieceSums):
-    """The same, compiled: each piece is read once, and nothing is copied."""
-
-    def __init__(self, through: str = "inductor") -> None:
-        self._all_squares: Any = compiled(_all_squares, backend=through)
-        self._all_weighted: Any = compiled(_all_weighted, backend=through)
-
-    # Without gradients, or torch compiles them once more for whoever calls with gradients on.
-    @torch.no_grad()
-    def squares(self, values: Sequence[torch.Tensor]) -> torch.Tensor:
-        found: torch.Tensor = self._all_squares(list(values))
-        return found
-
-    @torch.no_grad()
-    def add_weighted(
-        self, total: torch.Tensor, values: Sequence[torch.Tensor], factors: torch.Tensor
-    ) -> None:
-        total.add_(self._all_weighted(list(values), factors))
-
-
-def _all_squares(values: list[torch.Tensor]) -> torch.Tensor:
-    each = [piece.double().square().sum(dim=tuple(range(1, piece.ndim))) for piece in values]
-    return torch.stack(each).sum(dim=0)
-
-
-def _all_weighted(values: list[torch.Tensor], factors: torch.Tensor) -> torch.Tensor:
-    return torch.cat([_weighted(piece, factors).reshape(-1) for piece in values])
-
-
-def _weighted(piece: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
-    weights = factors.double().reshape(-1, *(1 for _ in piece.shape[1:]))
-    return torch.where(weights == 0, 0.0, piece.double() * weights).sum(dim=0)
 
 
 def _wide(rows: torch.Tensor) -> torch.Tensor:

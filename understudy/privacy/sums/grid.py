@@ -119,9 +119,9 @@ class GridSum(ClippedSum):
         self._total = torch.zeros(width, dtype=torch.int64, device=place)
 
     def add(self, vectors: torch.Tensor | Blocks | Pieces, units: Rows) -> None:
-        if isinstance(vectors, Pieces) or not (self._single or isinstance(vectors, torch.Tensor)):
+        if isinstance(vectors, Pieces) or not (self.single or isinstance(vectors, torch.Tensor)):
             vectors = vectors.dense()
-        if not self._single:
+        if not self.single:
             assert isinstance(vectors, torch.Tensor)
             vectors = vectors.cpu()
         super().add(vectors, units)

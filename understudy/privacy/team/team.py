@@ -11,6 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -79,13 +81,15 @@ class Team:
     def summed(self, values: torch.Tensor) -> torch.Tensor:
         """The sum over all processes; each gets it."""
         if not self.alone:
-            distributed.all_reduce(values)
+            with _connected():
+                distributed.all_reduce(values)
         return values
 
     def from_first(self, values: torch.Tensor) -> torch.Tensor:
         """What the first process holds; the others' values are written over."""
         if not self.alone:
-            distributed.broadcast(values, src=0)
+            with _connected():
+                distributed.broadcast(values, src=0)
         return values
 
     def number(self, number: int = 0) -> int:
@@ -132,6 +136,15 @@ class Team:
         if self.leads:
             values = torch.frombuffer(bytearray(content), dtype=torch.uint8)
         return self.from_first(values.to(self.device)).cpu().numpy().tobytes()
+
+
+@contextmanager
+def _connected() -> Iterator[None]:
+    """A process that ended is told from a callback that failed: the run can be resumed."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise ConnectionError(f"a process of the team has ended: {error}") from error
 
 
 def records_digest(records: Records) -> bytes:

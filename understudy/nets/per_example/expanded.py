@@ -1,9 +1,10 @@
-"""Per-record gradients by giving every layer one copy of its parameters per record.
+"""Per-example gradients by giving every layer one copy of its parameters per example.
 
 The copies are views of one parameter, expanded without memory. Each layer computes with the
-first of them, as it always does, and gives back the gradient of each: one matrix product
-over a record's draws and positions. So autograd itself returns per-record gradients, without
-hooks and without global state, and their memory never grows with the number of draws.
+first of them, as it always does, and its backward pass gives back the gradient of each: one
+matrix product over an example's rows and positions. So autograd itself returns per-example
+gradients, without hooks and without global state, and their memory never grows with the number
+of rows that an example has.
 """
 
 from __future__ import annotations
@@ -13,11 +14,9 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import nn
 
-from understudy.errors import PrivacyError
-from understudy.privacy.door.batch import Batch
-from understudy.privacy.dpsgd.backends.base import Loss, follow, trainable, twin_of
-from understudy.privacy.dpsgd.backends.record_layers import RECORD_LAYERS, Expansion
-from understudy.privacy.sums.gradient_pieces import Pieces
+from understudy.nets.per_example.base import Loss, Models, Rows, Values
+from understudy.nets.per_example.layers import RECORD_LAYERS, Expansion
+from understudy.nets.per_example.twins import copy_buffers, trainable, twin_of
 
 
 class ExpandedBackend:
@@ -27,32 +26,29 @@ class ExpandedBackend:
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
         self._models = list(models)
-        self._parameters = trainable(models)
-        if len(self._parameters) != sum(len(trainable([model])) for model in models):
-            raise PrivacyError("two models share a parameter; give it to one of them only.")
-        self._expansion = Expansion(self._parameters)
+        self._expansion = Expansion(trainable(models))
         self._twins = [_twin(model, self._expansion) for model in models]
         self._values = mean_values
 
-    def per_record(
-        self, loss: Loss, batch: Batch, multiplicity: int
-    ) -> tuple[torch.Tensor, Pieces]:
+    def per_example(
+        self, loss: Loss, batch: Rows, values: Values, multiplicity: int
+    ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
         for model, twin in zip(self._models, self._twins, strict=True):
-            follow(model, twin)
-        records = len(batch) // multiplicity
-        weights = _precision(batch.features.device)
-        with self._expansion.over(records, len(batch), weights) as leaves:
+            copy_buffers(model, twin)
+        examples = len(batch) // multiplicity
+        weights = _precision(batch.tensors[0].device)
+        with self._expansion.over(examples, len(batch), weights) as leaves:
             with torch.enable_grad():
-                by_record = self._values(loss, self._twins, batch, records)
-            gradients = _gradients(by_record, leaves)
-        return by_record.detach().float(), Pieces(gradients)
+                found = self._values(loss, self._twins, batch, values, examples)
+            gradients = _gradients(found, leaves)
+        return found.detach().float(), gradients
 
 
 def mean_values(
-    loss: Loss, models: Sequence[nn.Module], batch: Batch, records: int
+    loss: Loss, models: Models, batch: Rows, values: Values, examples: int
 ) -> torch.Tensor:
-    """The loss of each record: the mean over its rows, in float32."""
-    return loss(models, batch).float().reshape(records, -1).mean(dim=1)
+    """The loss of each example: the mean over its rows, in float32."""
+    return loss(models, batch, values).float().reshape(examples, -1).mean(dim=1)
 
 
 def _precision(device: torch.device) -> torch.dtype:

@@ -164,7 +164,7 @@ def _by_torch(
 def _own_kernel() -> bool:
     """Whether the GPU kernel of our own is there (it comes with the compiler)."""
     try:
-        from understudy.privacy.dpsgd.backends import cuda_kernels
+        from understudy.nets.per_example import cuda_kernels
     except ImportError:
         return False
     return bool(cuda_kernels)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from understudy.privacy.dpsgd.compiling import compiled
+from understudy.nets.compiling import compiled
 
 MANY = 12
 """More than torch compiles of one function before it gives up."""

@@ -1,6 +1,6 @@
 """Normalisation whose gradient by an expanded scale and shift is that of every record.
 
-As in `record_functions`: parameters are [records, ...], the first is computed with, and each
+As in `functions`: parameters are [records, ...], the first is computed with, and each
 record gets its own gradient.
 """
 

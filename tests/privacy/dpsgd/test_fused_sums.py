@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from understudy.errors import PrivacyError
-from understudy.privacy.sums.gradient_pieces import FusedSums, Pieces, PieceSums
-from understudy.privacy.sums.sums_check import check_sums
+from understudy.privacy.dpsgd.fused_sums import FusedSums, check_sums
+from understudy.privacy.sums.gradient_pieces import Pieces, PieceSums
 
 
 def some_pieces(rows: int = 6) -> Pieces:

@@ -12,9 +12,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from understudy.errors import PrivacyError
-from understudy.privacy.dpsgd.backends import record_functions as functions
-from understudy.privacy.dpsgd.backends import record_norms
-from understudy.privacy.dpsgd.backends.record_functions import called
+from understudy.nets.per_example import functions, norms
+from understudy.nets.per_example.functions import called
 
 
 class Expansion:
@@ -121,9 +120,7 @@ class RecordConvolution(RecordLayer):
 
 class RecordGroupNorm(RecordLayer):
     def compute(self, layer: Any, inputs: torch.Tensor, weight: Any, bias: Any) -> torch.Tensor:
-        return called(
-            record_norms.GroupNorm.apply, inputs, weight, bias, layer.num_groups, layer.eps
-        )
+        return called(norms.GroupNorm.apply, inputs, weight, bias, layer.num_groups, layer.eps)
 
 
 class RecordLayerNorm(RecordLayer):
@@ -131,7 +128,7 @@ class RecordLayerNorm(RecordLayer):
 
     def compute(self, layer: Any, inputs: torch.Tensor, weight: Any, bias: Any) -> torch.Tensor:
         normal = F.layer_norm(inputs, layer.normalized_shape, None, None, layer.eps)
-        return called(record_norms.Affine.apply, normal, weight, bias)
+        return called(norms.Affine.apply, normal, weight, bias)
 
 
 class RecordEmbedding(RecordLayer):

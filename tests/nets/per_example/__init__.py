@@ -1,0 +1,1 @@
+"""Tests of `nets/per_example`."""

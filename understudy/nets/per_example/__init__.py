@@ -1,0 +1,2 @@
+"""Layers whose backward pass gives the gradient of every example, for parameters expanded over
+examples."""

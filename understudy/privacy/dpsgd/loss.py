@@ -1,0 +1,139 @@
+"""What a method trains by: a loss that cannot change after it was checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from typing import Any, Protocol
+
+import torch
+
+from understudy.errors import PrivacyError, UserError
+from understudy.nets.per_example.base import Models, Values
+from understudy.privacy.door.batch import Batch
+
+__all__ = ["BoundLoss", "Loss", "Models", "Values", "form_of", "values_on"]
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), Enum, torch.dtype, torch.device)
+_HOW = "write a frozen dataclass with __call__(models, batch, values) and what it needs as fields"
+
+
+class Loss(Protocol):
+    """One value a row: from models (as callables), a batch of records, and the step's values, which
+    have the same names, shapes and types in every step.
+
+    A loss is a frozen dataclass. Its fields are immutable values, or tensors that need no gradient:
+    what it holds can be seen, and stays. Networks are models of the session, and what changes from
+    step to step comes as `values`.
+    """
+
+    def __call__(self, models: Models, batch: Batch, values: Values) -> torch.Tensor: ...
+
+
+class BoundLoss:
+    """A loss as a session binds it: what it holds is digested, and compared after every block.
+
+    Guarantee: a loss that is accepted here holds nothing that Python lets change; where somebody
+    changed it all the same (a tensor in place, say), `require_unchanged` raises. What its code
+    reads from elsewhere is caught by the trial of rows that every block begins with.
+    """
+
+    def __init__(self, loss: Loss) -> None:
+        _check_frozen(loss)
+        self.call = loss
+        self._digest = _digest(loss)
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        return [held for held in _leaves(self.call) if isinstance(held, torch.Tensor)]
+
+    def require_unchanged(self) -> None:
+        if _digest(self.call) != self._digest:
+            raise PrivacyError(
+                f"the loss {type(self.call).__name__} was changed after it was checked; give what "
+                "changes from step to step to step(values)."
+            )
+
+
+def values_on(device: torch.device, given: Mapping[str, Any] | None) -> Values:
+    """The values of a step as tensors on the device of the models."""
+    found = {name: torch.as_tensor(value, device=device) for name, value in (given or {}).items()}
+    for name, value in found.items():
+        if value.requires_grad:
+            raise UserError(f"value {name!r} needs a gradient; give its .detach() to step(values).")
+    return found
+
+
+def form_of(values: Values) -> dict[str, tuple[torch.Size, torch.dtype]]:
+    """What of the values stays the same from step to step."""
+    return {name: (value.shape, value.dtype) for name, value in values.items()}
+
+
+def _check_frozen(loss: Any) -> None:
+    kind = type(loss)
+    if not _is_frozen(kind) or not callable(loss):
+        named = getattr(loss, "__name__", kind.__name__)
+        raise UserError(f"the loss {named!r} can change after it was checked; {_HOW}.")
+    for name, value in _fields(loss):
+        _check_field(kind.__name__, name, value)
+
+
+def _check_field(loss: str, name: str, value: Any) -> None:
+    if isinstance(value, torch.Tensor):
+        if value.requires_grad:
+            raise UserError(
+                f"field {name!r} of the loss {loss} is a tensor that needs a gradient, and a loss "
+                "is not trained; give its .detach(), or its network to dp_sgd as a model."
+            )
+    elif isinstance(value, tuple | frozenset):
+        for part in value:
+            _check_field(loss, name, part)
+    elif _is_frozen(type(value)):
+        for inner, part in _fields(value):
+            _check_field(loss, f"{name}.{inner}", part)
+    elif not isinstance(value, _PLAIN):
+        raise UserError(
+            f"field {name!r} of the loss {loss} is a {type(value).__name__}, which can change "
+            "after it was checked; give networks to dp_sgd as models, and what changes from step "
+            "to step to step(values)."
+        )
+
+
+def _is_frozen(kind: type) -> bool:
+    how = getattr(kind, "__dataclass_params__", None)
+    return bool(how and how.frozen)
+
+
+def _fields(frozen: Any) -> Iterator[tuple[str, Any]]:
+    """The fields of a frozen dataclass, and whatever else lies in the object."""
+    names = dict.fromkeys(field.name for field in dataclasses.fields(frozen))
+    names |= dict.fromkeys(getattr(frozen, "__dict__", {}))
+    yield from ((name, getattr(frozen, name)) for name in names)
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, tuple | frozenset):
+        for part in value if isinstance(value, tuple) else sorted(value, key=repr):
+            yield from _leaves(part)
+    elif _is_frozen(type(value)):
+        for name, part in _fields(value):
+            yield name
+            yield from _leaves(part)
+    else:
+        yield value
+
+
+def _digest(loss: Any) -> bytes:
+    digest = hashlib.sha256()
+    for leaf in _leaves(loss):
+        digest.update(f"{type(leaf).__name__}\0".encode())
+        digest.update(_bytes_of(leaf) if isinstance(leaf, torch.Tensor) else repr(leaf).encode())
+    return digest.digest()
+
+
+def _bytes_of(tensor: torch.Tensor) -> bytes:
+    plain = tensor.detach().cpu().contiguous()
+    form = f"{tuple(plain.shape)} {plain.dtype} ".encode()
+    return form + plain.reshape(-1).view(torch.uint8).numpy().tobytes()

@@ -150,11 +150,10 @@ def training_count(count: int, dataset: Dataset, holdout: float) -> int:
     return math.floor(count * (1 - holdout)) if "all" in dataset.parts else count
 
 
-def sample_count(prepared: Prepared) -> int:
+def sample_count(config: RunConfig, facts: Facts) -> int:
     """How many records the run makes."""
-    count = prepared.config.samples or prepared.facts.counts["train"]
-    limit = prepared.config.limit
-    return count if limit is None else min(count, limit)
+    count = config.samples or facts.counts["train"]
+    return count if config.limit is None else min(count, config.limit)
 
 
 def calibrate(prepared: Prepared) -> Plan:

@@ -19,6 +19,7 @@ from understudy.errors import UserError
 from understudy.evaluate.protocol import load_protocol
 from understudy.evaluate.utility import Gen2RealAccuracy
 from understudy.privacy.ledger.ledger import read_ledger
+from understudy.release.build import run_facts
 from understudy.release.claim import Claim
 from understudy.release.gate import run_refusals
 
@@ -65,7 +66,7 @@ def test_a_limit_shows_in_metrics_evidence_and_ledger(done: Workplace) -> None:
     assert entries[0].body["run"]["limit"] == LIMIT
     assert entries[0].body["run"]["parts"] == {"train": LIMIT}
     claim = Claim.from_json(json.loads(next(folder.rglob("claim.json")).read_text()))
-    assert "smoke run" in run_refusals(claim, entries)[0]
+    assert "smoke run" in run_refusals(claim, run_facts(entries))[0]
 
 
 def test_a_second_start_touches_nothing(done: Workplace) -> None:

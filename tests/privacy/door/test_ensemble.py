@@ -25,7 +25,8 @@ from tests.privacy.rig import (
 from understudy.errors import PrivacyError, RunFailed, UserError
 from understudy.privacy.door.batch import TRIAL_ROWS, Batch
 from understudy.privacy.door.ensemble import Ensemble, make_shards
-from understudy.privacy.ledger.ledger import read_ledger, spent_events, spent_uses
+from understudy.privacy.ledger.ledger import read_ledger
+from understudy.privacy.ledger.story import spent_events, spent_uses
 from understudy.privacy.plan.mechanisms import EnsembleGradients, EnsembleVotes
 
 KEY = b"a secret of this dataset"

@@ -108,17 +108,18 @@ def fit_cell(work: Work) -> None:
 
 def sample_cell(work: Work) -> None:
     """Sample as many records as the cell asks for, and state the claim about them."""
-    from understudy.run.claiming import claim_of
+    from understudy.run.claiming import claim_of, tuning_of_run
     from understudy.run.sampling import sample, sampling_device
 
     if work.is_done("sample"):
         return
-    kept, count = work.folder.sampled(work.keys), sample_count(work.prepared)
+    kept, count = work.folder.sampled(work.keys), sample_count(work.config, work.prepared.facts)
     book = open_book(work.config, work.home)
     fitted, method, device = work.folder.run, work.prepared.method, work.device
     with _phase(work, "sample", kept.path, str(sampling_device(method, device))):
         records = sample(fitted, kept, method, count, work.cell.seed, device, work.progress)
-        claim = claim_of(work.folder.run, records, work.prepared, book)
+        tuning = tuning_of_run(work.folder.run, work.config, work.prepared.settings, book)
+        claim = claim_of(work.folder.run, records, tuning)
         kept.write_json("claim.json", claim.to_json())
 
 

@@ -12,6 +12,7 @@ import yaml
 from tests import drawing
 from tests.bench.rig import LIMIT, cell, check_whole, run_all
 from tests.workplace import Workplace
+from understudy.bench.evidence.recompute import recomputed
 from understudy.bench.evidence.store import read_store
 from understudy.bench.work.cell_folder import PHASES
 from understudy.bench.work.workspace import State, Workspace
@@ -49,6 +50,15 @@ def test_every_phase_says_what_it_took_and_where(done: Workplace) -> None:
     assert found["status"] == "ok"
     assert found["claim"]["epsilon"] <= 1.0
     assert found["data"]["hash"]
+
+
+def test_evidence_holds_the_plan_in_full_and_not_its_ident(done: Workplace) -> None:
+    (found,) = evidence(done)
+    (entered,) = done.book("enter")
+    assert found["claim"]["mechanisms"] == entered["plan"]["mechanisms"]
+    assert found["claim"]["relation"] == entered["plan"]["relation"]
+    assert recomputed(found["claim"]).epsilon == pytest.approx(entered["plan"]["epsilon"])
+    assert entered["plan"]["ident"] not in json.dumps(found)
 
 
 def test_no_release_and_no_report_is_written(done: Workplace) -> None:

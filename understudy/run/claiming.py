@@ -15,11 +15,12 @@ from understudy.run.tuning import tuning_of
 def claim_of(fitted: RunFolder, records: Records, prepared: Prepared, book: Book) -> Claim:
     """The claim that a run's ledger supports, for these samples of it.
 
-    Other runs on the data are counted now, not at the start: one that went on beside this
-    one is known by now.
+    Earlier runs are all others that the book holds by now, not at the start: one that went on
+    beside this one is known by now. Whatever its purpose, budget and end, a run that was entered
+    counts: it may have been looked at.
     """
     ident = fitted.read_plan()[0].ident
-    others = sum(run.run_id != ident for run in book.runs())
+    others = [run for run in book.runs() if run.run_id != ident]
     return build_claim(
         read_ledger(fitted.ledger),
         tuning=tuning_of(prepared.config, prepared.settings, others),

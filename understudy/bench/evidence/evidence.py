@@ -66,7 +66,7 @@ class RunEvidence:
     keys: `fit`, `sample` and `evaluate`, 64 hexadecimal digits each.
     public, data_hash: whether the dataset is declared public, and only then its content hash.
     claim: kind, epsilon, delta, accountant, relation, the plan's `mechanisms` in full, tuning,
-        ledger head and length; None if nothing was sampled.
+        ledger head and length; None in a failed run, whose claim may be what failed.
     metrics: what `metrics.json` holds; None in a failed run.
     reason: None, or why it failed. For data that is not public it is the error's class alone.
     limit: the `--limit` of a smoke run; the protocol's stamp must then say so too.

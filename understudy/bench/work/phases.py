@@ -218,7 +218,7 @@ def evidence_of(work: Work, failure: Failure | None) -> RunEvidence:
         public=work.source.public,
         data_hash=work.source.hash,
         phases={name: _phase_evidence(r) for name, r in records.items() if r is not None},
-        claim=_claim(work) if done["sample"] else None,
+        claim=_claim(work) if failure is None else None,
         metrics=_metrics(work) if failure is None else None,
         suite=work.suite,
         status="ok" if failure is None else "failed",

@@ -42,8 +42,9 @@ def tuning_of_run(
 ) -> Tuning:
     """How the settings of a run were chosen.
 
-    Other runs on the data are counted now, not at the start: one that went on beside this
-    one is known by now.
+    Earlier runs are all others that the book holds by now, not at the start: one that went on
+    beside this one is known by now. Whatever its purpose, budget and end, a run that was entered
+    counts: it may have been looked at.
     """
     ident = fitted.read_plan()[0].ident
     others = sum(run.run_id != ident for run in book.runs())

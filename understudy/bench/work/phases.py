@@ -38,6 +38,7 @@ from understudy.bench.work.phase_keys import EVALUATE_VERSION, EVALUATION_SEED, 
 from understudy.bench.work.source_version import Source
 from understudy.errors import UserError
 from understudy.methods.config import config_to_json
+from understudy.privacy.plan.mechanisms import mechanism_to_json
 from understudy.progress import Progress
 from understudy.run.config import RunConfig
 from understudy.run.folder import RunFolder
@@ -217,7 +218,7 @@ def evidence_of(work: Work, failure: Failure | None) -> RunEvidence:
         public=work.source.public,
         data_hash=work.source.hash,
         phases={name: _phase_evidence(r) for name, r in records.items() if r is not None},
-        claim=_claim(work.folder.sampled(work.keys)) if done["sample"] else None,
+        claim=_claim(work) if failure is None else None,
         metrics=_metrics(work) if failure is None else None,
         suite=work.suite,
         status="ok" if failure is None else "failed",
@@ -276,7 +277,14 @@ def _phase_evidence(found: Mapping[str, Any]) -> PhaseEvidence:
     return PhaseEvidence(found["seconds"], found["peak_gigabytes"], Provenance.from_json(found))
 
 
-def _claim(kept: RunFolder) -> dict[str, Any]:
-    claim = kept.read_json("claim.json")
-    parts = ("kind", "epsilon", "delta", "accountant", "tuning", "ledger")
-    return {name: claim[name] for name in parts}
+def _claim(work: Work) -> dict[str, Any]:
+    """The claim's figures, and every mechanism of the plan that it follows.
+
+    Guarantee: the mechanisms are whole, so that epsilon follows from the evidence alone; the
+    plan's `ident` and whatever the ledger says of blocks stay with the owner.
+    """
+    claim = work.folder.sampled(work.keys).read_json("claim.json")
+    parts = ("kind", "epsilon", "delta", "accountant", "relation", "tuning", "ledger")
+    plan = work.folder.run.read_plan()[0]
+    mechanisms = [mechanism_to_json(mechanism) for mechanism in plan.mechanisms]
+    return {**{name: claim[name] for name in parts}, "mechanisms": mechanisms}

@@ -204,7 +204,7 @@ def _prepare(request: EncoderRequest, home: Path | None, progress: Progress) -> 
     method = METHODS[config.method](request.reveal, material.dataset.provenance)
     settings = _settings(method, request, material.dataset)
     method.spend(settings.config, facts)
-    return Prepared(config, method, settings, material, facts, config.count is None, "float")
+    return Prepared(config, method, settings, material, facts, "float")
 
 
 def _cited(encoder: Encoder, folder: RunFolder, prepared: Prepared) -> Encoder:

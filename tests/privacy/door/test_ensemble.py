@@ -58,6 +58,11 @@ def push(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
     return 1e9 * (inputs * model.mean).sum()
 
 
+def failing_loss(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
+    del model, inputs
+    raise ValueError("no such loss")
+
+
 # Shards
 
 
@@ -221,8 +226,24 @@ def test_no_records_still_give_noise(tmp_path: Path) -> None:
     private = handle(tmp_path, records(0), VOTES, GRADIENTS, count=40)
     ensemble = private.ensemble(4, Constant)
     assert ensemble.noisy_votes(torch.zeros(5, 16)).shape == (5, 3)
-    assert ensemble.noisy_votes(torch.zeros(5, 16), classes=2).shape == (5, 2)
     assert ensemble.noisy_gradients(torch.zeros(2, 16), push).shape == (2, 16)
+    two = private.ensemble(4, lambda batch: Constant(batch, 2))
+    assert two.noisy_votes(torch.zeros(5, 16), classes=2).shape == (5, 2)
+
+
+@pytest.mark.parametrize("count", [0, 40], ids=["no records", "records"])
+def test_whether_there_are_records_decides_no_refusal(tmp_path: Path, count: int) -> None:
+    """What no model could answer is refused before it is charged, whoever is there."""
+    private = handle(tmp_path, records(count), VOTES, GRADIENTS, count=40)
+    ensemble = private.ensemble(4, Constant)
+    with pytest.raises(PrivacyError, match="every model must answer"):
+        ensemble.noisy_votes(torch.zeros(5, 16), classes=2)
+    with pytest.raises(ValueError, match="no such loss"):
+        ensemble.noisy_gradients(torch.zeros(2, 16), failing_loss)
+    one = Constant(Batch(torch.zeros(1, 16), {}))
+    with pytest.raises(PrivacyError, match="sharing nothing"):
+        private.ensemble(4, lambda _: one)
+    assert kinds(tmp_path) == ["plan"]
 
 
 def test_models_that_answer_in_another_width_are_refused(tmp_path: Path) -> None:
@@ -240,6 +261,8 @@ def test_models_that_share_weights_are_refused(tmp_path: Path) -> None:
     one: list[Constant] = []
 
     def go_on(batch: Batch) -> nn.Module:
+        if len(batch) in TRIED:
+            return Constant(batch)
         one.append(one[0] if one else Constant(batch))
         return one[0]
 

@@ -136,7 +136,7 @@ def test_every_run_that_was_entered_is_counted_whatever_became_of_it(workplace: 
     """The run that was kept back is just the one that a choice may have been among."""
     assert (
         "Tuning is not covered: settings were selected among this and 6 earlier runs on the same "
-        "data, released or not by a criterion that was not stated"
+        "data (released or not) by a criterion that was not stated"
     ) in tell_runs_of_every_end(workplace)
     assert len(workplace.book("enter")) == 7
     assert understudy.verify(workplace / "last").ok

@@ -30,7 +30,7 @@ def tuning_of(config: RunConfig, settings: ResolvedConfig, earlier_runs: int) ->
         return Tuning(covered=True)
     if earlier_runs:
         runs = "1 earlier run" if earlier_runs == 1 else f"{earlier_runs} earlier runs"
-        among = (f"this and {runs} on the same data, released or not",)
+        among = (f"this and {runs} on the same data (released or not)",)
         return Tuning(False, among, "a criterion that was not stated")
     if settings.changed:
         return Tuning(covered=False)

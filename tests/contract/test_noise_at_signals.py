@@ -187,6 +187,15 @@ def exact_histograms(folder: Path) -> list[Released]:
     return histograms(folder, EXACT)
 
 
+def weights() -> nn.Linear:
+    """One of them is not zero: a loss that adds thousands of terms up has other last digits in
+    another batch, and is refused as one that mixes records."""
+    model = nn.Linear(WIDTH, 1, bias=False)
+    with torch.no_grad():
+        model.weight.zero_()[0, -1] = 1.0
+    return model
+
+
 @dataclass(frozen=True)
 class AlongBoth:
     """A loss whose gradient is what a unit brings."""
@@ -204,7 +213,7 @@ def steps(folder: Path) -> list[Released]:
     )
     found = []
     for part, private in handles.items():
-        model, door = nn.Linear(WIDTH, 1, bias=False), private._door
+        model, door = weights(), private._door
         speed = Speed(backend="expanded")
         session = private.dp_sgd(door.plan, [model], AlongBoth(), speed=speed, name=part)
         for _ in session.steps():

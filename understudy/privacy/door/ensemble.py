@@ -14,7 +14,7 @@ from understudy.data.records import Records
 from understudy.data.splits import shard_of
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.door.batch import TRIAL_ROWS, Batch, extreme_batch, make_batch
-from understudy.privacy.door.rng_isolation import secluded
+from understudy.privacy.door.rng_isolation import isolated_rng
 from understudy.privacy.plan.mechanisms import EnsembleGradients, EnsembleVotes
 from understudy.privacy.sums.clipping import ClippedSum
 
@@ -49,7 +49,7 @@ class Ensemble:
             for shard in shards:
                 if len(shard):
                     batch = make_batch(shard, np.arange(len(shard)), door.device)
-                    with secluded(door.noise.callback_stream_seed()):
+                    with isolated_rng(door.noise.callback_stream_seed()):
                         self._models.append(train(batch).eval())
             _refuse_shared_memory(self._models)
 
@@ -57,7 +57,7 @@ class Ensemble:
         """Refuse a `train` that fails on a shard of one extreme record, or of a few."""
         for rows in (1, TRIAL_ROWS):
             batch = extreme_batch(like, rows, self._door.device)
-            with secluded(self._door.noise.callback_stream_seed()):
+            with isolated_rng(self._door.noise.callback_stream_seed()):
                 try:
                     train(batch)
                 except Exception as error:
@@ -99,7 +99,7 @@ class Ensemble:
         def exact() -> torch.Tensor:
             total = ClippedSum(planned.clip, inputs.numel(), inputs.device, single=True)
             for number, model in enumerate(self._models):
-                with secluded(self._door.noise.callback_stream_seed()):
+                with isolated_rng(self._door.noise.callback_stream_seed()):
                     total.add(_input_gradient(model, inputs, loss), np.array([number]))
             return total.finish().reshape(inputs.shape)
 
@@ -108,7 +108,7 @@ class Ensemble:
     def _votes(self, inputs: torch.Tensor, classes: int) -> torch.Tensor:
         counts = torch.zeros(len(inputs), classes, dtype=torch.float64, device=inputs.device)
         for model in self._models:
-            with secluded(self._door.noise.callback_stream_seed()), torch.no_grad():
+            with isolated_rng(self._door.noise.callback_stream_seed()), torch.no_grad():
                 answers = model(inputs)
             # Another width could be broadcast, and one model would have many votes.
             if answers.shape != counts.shape:

@@ -22,10 +22,10 @@ from understudy.privacy.door.batch import (
     random_batch,
 )
 from understudy.privacy.door.ensemble import Ensemble, Train, make_shards
-from understudy.privacy.door.rng_isolation import secluded
+from understudy.privacy.door.rng_isolation import isolated_rng
 from understudy.privacy.door.row_independence import (
-    check_company,
     check_extremes,
+    check_others_unmoved,
     check_places,
     check_rows,
 )
@@ -265,10 +265,10 @@ class PrivateRecords:
         public."""
         like, device = self._records, self._door.device
         exact = any(getattr(m, "noise", None) == EXACT for m in self._door.plan.mechanisms)
-        with secluded(self._door.noise.callback_stream_seed()), torch.no_grad():
+        with isolated_rng(self._door.noise.callback_stream_seed()), torch.no_grad():
             values = check_rows(_dense(fn), random_batch(like, TRIAL_ROWS, device), what)
             check_extremes(_packed(fn), extreme_batch(like, TRIAL_ROWS, device), what)
-            check_company(_packed(fn), random_batch(like, _ROWS_AT_ONCE, device), what)
+            check_others_unmoved(_packed(fn), random_batch(like, _ROWS_AT_ONCE, device), what)
             if exact:
                 many = random_batch(like, _ROWS_AT_ONCE * 3 // 2, device)
                 check_places(_packed(fn), many, what)
@@ -285,7 +285,7 @@ class PrivateRecords:
                 part, own = rows[start : start + size], owners[start : start + size]
                 missing = size - len(part)
                 padded = np.concatenate([part, np.repeat(part[:1], missing)])
-                with secluded(door.noise.callback_stream_seed()), torch.no_grad():
+                with isolated_rng(door.noise.callback_stream_seed()), torch.no_grad():
                     output = fn(make_batch(self._records, padded, door.device))
                 if tuple(output.shape) != (size, *form):
                     raise PrivacyError("a callback gave another shape than on random records.")

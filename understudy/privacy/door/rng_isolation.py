@@ -1,7 +1,7 @@
 """Running a callback on private rows without letting its randomness out.
 
 How often a callback draws depends on how many rows it got, so the state of a generator
-after the call would tell the realised batch size. Inside `secluded`, every generator is
+after the call would tell the realised batch size. Inside `isolated_rng`, every generator is
 seeded from the door's stream; afterwards each is put back as it was.
 """
 
@@ -16,7 +16,7 @@ import torch
 
 
 @contextmanager
-def secluded(seed: int) -> Iterator[None]:
+def isolated_rng(seed: int) -> Iterator[None]:
     """Give the process's generators a door-owned seed, and restore them afterwards."""
     python, legacy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []

@@ -39,7 +39,7 @@ def check_rows(value_of: Callable[[Batch], torch.Tensor], batch: Batch, what: st
     return values
 
 
-def check_company(value_of: Callable[[Batch], torch.Tensor], rows: Batch, what: str) -> None:
+def check_others_unmoved(value_of: Callable[[Batch], torch.Tensor], rows: Batch, what: str) -> None:
     """Refuse `value_of` unless every row keeps its value, to the last bit, when another changes.
 
     A relative tolerance would let through what mixes rows a little. Arithmetic that does not look
@@ -48,11 +48,13 @@ def check_company(value_of: Callable[[Batch], torch.Tensor], rows: Batch, what: 
     before = value_of(rows)
     for changed in {0, len(rows) // 2, len(rows) - 1}:
         others = torch.arange(len(rows), device=before.device) != changed
-        if not torch.equal(value_of(with_another(rows, changed, 1))[others], before[others]):
+        if not torch.equal(
+            value_of(with_record_replaced(rows, changed, 1))[others], before[others]
+        ):
             raise PrivacyError(_mixing(what))
 
 
-def with_another(rows: Batch, place: int, many: int) -> Batch:
+def with_record_replaced(rows: Batch, place: int, many: int) -> Batch:
     """The same batch, but that one record (`many` rows) is another one: mirrored, in negative, with
     the attributes of the next but one."""
     own = slice(place * many, (place + 1) * many)
@@ -126,7 +128,7 @@ def check_loss(
     gradients_agree.require()
 
 
-def confirmed(trial: Callable[[Batch], object], rows: Callable[[int], Batch]) -> None:
+def raise_unless_rounding(trial: Callable[[Batch], object], rows: Callable[[int], Batch]) -> None:
     """Raise what a trial on random rows raises, unless it was rounding.
 
     Where two values almost tie for a maximum, rounding in company may take the other one, and
@@ -204,7 +206,7 @@ def exact_arithmetic() -> Iterator[None]:
 
 
 @contextmanager
-def awakened(parameters: Sequence[torch.Tensor]) -> Iterator[None]:
+def zeros_randomised(parameters: Sequence[torch.Tensor]) -> Iterator[None]:
     """Parameters that are zero, or nearly, at random values for a while.
 
     Layers that begin at zero, one behind another, cut what lies between them off from the

@@ -58,13 +58,13 @@ def _blocks(start: torch.Tensor, counter: int, count: int) -> torch.Tensor:
     high, low = torch.empty_like(a), torch.empty_like(a)
     for _ in range(10):
         _quarter_rounds(a, b, c, d, high, low)
-        b, c, d = (_turn(row, by) for row, by in ((b, 1), (c, 2), (d, 3)))
+        b, c, d = (_rotated(row, by) for row, by in ((b, 1), (c, 2), (d, 3)))
         _quarter_rounds(a, b, c, d, high, low)
-        b, c, d = (_turn(row, by) for row, by in ((b, 3), (c, 2), (d, 1)))
+        b, c, d = (_rotated(row, by) for row, by in ((b, 3), (c, 2), (d, 1)))
     return torch.cat((a, b, c, d)).add_(state)
 
 
-def _turn(rows: torch.Tensor, by: int) -> torch.Tensor:
+def _rotated(rows: torch.Tensor, by: int) -> torch.Tensor:
     """Columns become diagonals (and back): row i takes the place of row i - by."""
     return torch.cat((rows[by:], rows[:by]))
 

@@ -32,15 +32,15 @@ def _write_blocks(start: Words, counter: int, out: Words) -> None:
     high = np.empty_like(a)
     for _ in range(10):
         _quarter_rounds(a, b, c, d, high)
-        b, c, d = _turned(b, 1), _turned(c, 2), _turned(d, 3)
+        b, c, d = _rotated(b, 1), _rotated(c, 2), _rotated(d, 3)
         _quarter_rounds(a, b, c, d, high)
-        b, c, d = _turned(b, 3), _turned(c, 2), _turned(d, 1)
+        b, c, d = _rotated(b, 3), _rotated(c, 2), _rotated(d, 1)
     for first, rows in zip(range(0, 16, 4), (a, b, c, d), strict=True):
         rows += state[first : first + 4]
         out[:, first : first + 4] = rows.T
 
 
-def _turned(rows: Words, by: int) -> Words:
+def _rotated(rows: Words, by: int) -> Words:
     """Columns become diagonals (and back): row i takes the place of row i - by."""
     return np.concatenate((rows[by:], rows[:by]))
 

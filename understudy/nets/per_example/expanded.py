@@ -3,8 +3,8 @@
 The expanded parameter [examples, ...] is a view and takes no memory. A layer's forward pass uses
 its first entry; its backward pass returns the gradient of every entry: one matrix product over an
 example's rows and positions. So autograd itself returns per-example gradients, without hooks, and
-their memory does not grow with the augmentation multiplicity. Opacus's mode `ew` rests on the same idea, in
-torch's own `ExpandedWeight`.
+their memory does not grow with the augmentation multiplicity. Opacus's mode `ew` uses the same idea
+through torch's `ExpandedWeight`.
 """
 
 from __future__ import annotations

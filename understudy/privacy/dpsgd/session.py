@@ -7,6 +7,7 @@ Opacus divides this work between `PrivacyEngine.make_private`, `UniformWithRepla
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -134,10 +135,8 @@ class DPSGDSession:
         """Run the engine's trials; the first time with a bar of its own, as compilation may take
         minutes."""
         engine, progress = self._engine, self._door.progress
-        if engine.preparation:
-            with progress.task(engine.preparation):
-                engine.run_trials(values)
-        else:
+        name = engine.preparation
+        with progress.task(name) if name else nullcontext():
             engine.run_trials(values)
         if engine.notice:
             progress.say(engine.notice)

@@ -192,7 +192,7 @@ class Trial:
             raise RuntimeError("the loss reads a tensor that is neither a model's nor its rows'")
 
     def _rows_of(self, rows: int, times: int) -> Callable[[int], Batch]:
-        """A function from the number of an attempt to random rows that no other trial has."""
+        """The random rows of an attempt, by its number; no other trial has them."""
         first = self._number * _ATTEMPTS
         return lambda attempt: self._subject.random_rows(rows, first + attempt, times)
 

@@ -40,8 +40,8 @@ def keystream(
 def _keystream(
     start: Sequence[int], counter: int, blocks: int, device: torch.device
 ) -> torch.Tensor:
-    """In torch. The words travel as arguments of sixteen fills: no copy to wait for, and
-    none that could arrive late."""
+    """The stream in torch. The words are arguments of sixteen fills, not a copy from host memory,
+    which the host would wait for or which could arrive late."""
     words = torch.empty((16, 1), dtype=torch.int32, device=device)
     for row, word in zip(words, start, strict=True):
         row.fill_(word)
@@ -65,7 +65,7 @@ def _blocks(start: torch.Tensor, counter: int, count: int) -> torch.Tensor:
 
 
 def _rotated(rows: torch.Tensor, by: int) -> torch.Tensor:
-    """Columns become diagonals (and back): row i takes the place of row i - by."""
+    """Rotate rows, so that columns become diagonals and back: row i moves to row i - by."""
     return torch.cat((rows[by:], rows[:by]))
 
 

@@ -1,4 +1,4 @@
-"""ChaCha20's blocks on a CPU: numpy knows unsigned integers, and calls cost it little."""
+"""ChaCha20's blocks on a CPU, where numpy has unsigned integers and little cost per call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 Words = npt.NDArray[np.uint32]
 
 _IN_CACHE = 4096
-"""Blocks at a time; twice as many are as quick, a quarter takes twice as long (one core)."""
+"""Blocks at a time; twice as many are as fast, a quarter takes twice as long (one core)."""
 
 
 def keystream(start: Sequence[int], counter: int, blocks: int) -> Words:
@@ -25,7 +25,7 @@ def keystream(start: Sequence[int], counter: int, blocks: int) -> Words:
 
 def _write_blocks(start: Words, counter: int, out: Words) -> None:
     state = np.repeat(start, len(out), axis=1)
-    # Below 2^32 by the caller's check; an array of words would wrap at the last one's end.
+    # The caller keeps counters below 2^32; as uint32 the end of the last range would wrap.
     state[12] = np.arange(counter, counter + len(out), dtype=np.uint64)
     working = state.copy()
     a, b, c, d = working[0:4], working[4:8], working[8:12], working[12:16]
@@ -41,7 +41,7 @@ def _write_blocks(start: Words, counter: int, out: Words) -> None:
 
 
 def _rotated(rows: Words, by: int) -> Words:
-    """Columns become diagonals (and back): row i takes the place of row i - by."""
+    """Rotate rows, so that columns become diagonals and back: row i moves to row i - by."""
     return np.concatenate((rows[by:], rows[:by]))
 
 

@@ -1,4 +1,4 @@
-"""Models trained on disjoint shards; only noisy answers come out."""
+"""Ensembles of models trained on disjoint shards (PATE); only noisy answers leave them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from understudy.privacy.door.door import Door
 
 Train = Callable[[Batch], nn.Module]
-"""From all records of one shard to a model; what it makes stays behind the door."""
+"""Trains a model on all records of one shard; the model never leaves its ensemble."""
 
 
 def make_shards(records: Records, origin: Records, shards: int, key: bytes) -> list[Records]:
     """Disjoint shards of `records`; a unit's shard depends on a keyed hash of the unit alone.
 
-    The hash is that of `origin`, the records before any `map`: what a network makes of a
-    record is rounded otherwise in other company, and would move it to another shard.
+    The hash is that of `origin`, the records before any `map`: how a network's output for a record
+    is rounded depends on its batch, and would move it to another shard.
     """
     if not key:
         raise PrivacyError("shards need the dataset's split key; open the run with its book.")
@@ -38,7 +38,7 @@ def make_shards(records: Records, origin: Records, shards: int, key: bytes) -> l
 
 
 class Ensemble:
-    """Sealed models, one per shard that is not empty."""
+    """Models that no method can read, one per shard that is not empty."""
 
     def __init__(self, door: Door, part: str, shards: list[Records], train: Train) -> None:
         self._door, self._part, self._count = door, part, len(shards)

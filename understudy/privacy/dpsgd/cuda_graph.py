@@ -172,8 +172,8 @@ class GraphTrial:
                     off = float((found - other).norm() / other.norm().clamp(min=1e-30))
                     if not off <= tolerance:
                         raise RuntimeError(f"replayed sums are off by {off:.2g}")
-            nobody = graph(self._batch, self._values, self._places < 0).clipped.total
-            if bool((nobody != 0).any()):
+            of_none = graph(self._batch, self._values, self._places < 0).clipped.total
+            if bool((of_none != 0).any()):
                 raise RuntimeError("a replay adds records that are not used")
 
     @contextmanager

@@ -191,7 +191,9 @@ class GradientEngine:
                 self._graph = self._captured(trial, values)
 
     def _try_out(self, trial: Trial, backend: GradientBackend) -> None:
-        self._sums = _sums_for(backend)
+        self._sums = PieceSums()
+        if isinstance(backend, CompiledBackend):
+            self._sums = FusedSums(backend.through)
         trial.check_backend(backend, self._sums, self._rows)
 
     def _seconds_per_record(self, backend: GradientBackend, values: Values) -> float:
@@ -315,10 +317,6 @@ class GradientEngine:
     def _free_memory(self) -> None:
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
-
-
-def _sums_for(backend: GradientBackend) -> PieceSums:
-    return FusedSums(backend.through) if isinstance(backend, CompiledBackend) else PieceSums()
 
 
 def padded(owners: Rows, rows: int) -> Rows:

@@ -138,13 +138,8 @@ class ClippedSum:
         self._carry: torch.Tensor | None = None
         self._carry_unit = -1
         self.units = 0
-        self._clipped = torch.zeros((), dtype=torch.int64, device=device)
-
-    @property
-    def clipped(self) -> torch.Tensor:
-        """How many units were longer than the clip, as a scalar on the device: for the owner's log,
-        never released."""
-        return self._clipped
+        # Longer than the clip: a scalar on the device for the owner's log, never released.
+        self.clipped = torch.zeros((), dtype=torch.int64, device=device)
 
     def add(self, vectors: torch.Tensor | Blocks | Pieces, units: Rows) -> None:
         """Add one chunk: `vectors` [rows, width] and the unit of each row."""
@@ -234,7 +229,7 @@ class ClippedSum:
 
     def _count(self, norms: torch.Tensor) -> None:
         self.units += len(norms)
-        self._clipped += (norms > self._clip).sum()
+        self.clipped += (norms > self._clip).sum()
 
     def _check_form(self, vectors: torch.Tensor | Blocks | Pieces, units: Rows) -> None:
         """Refuse another width: torch would broadcast the vector, and it would count repeatedly."""

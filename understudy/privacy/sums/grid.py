@@ -136,5 +136,5 @@ class GridSum(ClippedSum):
         rows = max(1, self._values_at_once // max(1, vectors.shape[1]))
         pieces = [to_grid(some, self._grid) for some in torch.split(vectors, rows)]
         for _, norms in pieces:
-            self._clipped += (norms > self._clip).sum()
+            self.clipped += (norms > self._clip).sum()
         return torch.cat([steps for steps, _ in pieces])

@@ -91,7 +91,7 @@ def test_a_scan_of_some_of_the_records_is_not_enough(records: Images) -> None:
     claim = released_claim(planned(Reveal("peek", "to copy")), records)
     private = make_records(30, seed=5)
     for scan in (scan_copies(records, private, most=10), scan_copies(make_records(9), private)):
-        assert "needs a scan of all its records" in copy_refusals(claim, 24, scan)[0]
+        assert "needs a scan of all" in " ".join(copy_refusals(claim, 24, scan)), "let out"
 
 
 def test_copying_empirical_release_is_not_written(records: Images, tmp_path: Path) -> None:

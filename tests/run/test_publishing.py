@@ -82,6 +82,7 @@ def test_a_release_holds_no_hash_of_the_owner_s_ledger(workplace: Workplace) -> 
     own = (workplace / "runs/out/ledger.jsonl").read_text().splitlines()
     told = b"".join(released(workplace).values())
     assert not [line for line in own if json.loads(line)["hash"].encode() in told]
+    assert b"disagree" not in released(workplace)["report"], "it was made of the owner's ledger"
     claim = json.loads((workplace / "out/claim.json").read_text())
     head = json.loads((workplace / "out/ledger.jsonl").read_text().splitlines()[-1])["hash"]
     assert claim["ledger"]["head"] == head

@@ -201,10 +201,10 @@ def test_the_small_disk_is_what_fails(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_interruption_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(bundle, "_require_verified", interrupt)
+    monkeypatch.setattr(bundle, "verify", interrupt)
     with pytest.raises(KeyboardInterrupt):
         release_of(make_story(), make_records(), tmp_path / "out")
     assert [p.name for p in tmp_path.iterdir()] == ["out.jsonl"]

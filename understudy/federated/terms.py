@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from understudy.encoders.citation import Citation
+from understudy.errors import UserError
 from understudy.federated.contribution import (
     FILTER,
     GAUSSIAN,
@@ -17,7 +18,9 @@ from understudy.federated.contribution import (
 )
 from understudy.privacy.local.channel import LocalChannel
 from understudy.privacy.plan.plan import LOCAL_RELATION, json_number
-from understudy.release.strict_json import canonical_bytes
+from understudy.release.strict_json import Fields, canonical_bytes
+
+LOCAL, EMPIRICAL = "local", "empirical"
 
 
 @dataclass(frozen=True)
@@ -82,8 +85,8 @@ def users_in_words(count: int) -> str:
 
 
 @dataclass(frozen=True)
-class CollectedClaim:
-    """The claim of a collection.
+class WeakestPromise:
+    """The figures of a claim about what many users sent.
 
     Guarantee: "local" only if every user sent through the Gaussian mechanism; epsilon and delta
     are then the largest of any user, per record under replace-one, and `user_epsilon` the largest
@@ -102,17 +105,17 @@ class CollectedClaim:
     assumed_public: tuple[str, ...]
 
     @staticmethod
-    def of(terms: Iterable[Term], encoder: Citation) -> CollectedClaim:
+    def of(terms: Iterable[Term], encoder: Citation) -> WeakestPromise:
         terms = tuple(terms)
         most = max(term.most_records for term in terms)
         channels = [term.channel for term in terms if term.channel is not None]
         if len(channels) < len(terms):
             none = "none: filters promise nothing"
-            return CollectedClaim(encoder, "empirical", math.inf, 0.0, math.inf, most, none, ())
+            return WeakestPromise(encoder, EMPIRICAL, math.inf, 0.0, math.inf, most, none, ())
         claims = [c.claim(t.most_records) for c, t in zip(channels, terms, strict=True)]
-        return CollectedClaim(
+        return WeakestPromise(
             encoder,
-            "local",
+            LOCAL,
             max(c.epsilon for c in claims),
             max(c.delta for c in claims),
             max(c.user_epsilon for c in claims),
@@ -121,12 +124,37 @@ class CollectedClaim:
             tuple(sorted({name for c in claims for name in c.assumed_public})),
         )
 
+    @property
+    def relation(self) -> str:
+        return LOCAL_RELATION if self.kind == LOCAL else "none"
+
+    @staticmethod
+    def read(fields: Fields) -> WeakestPromise:
+        """What `to_json` writes, from among the fields of a claim."""
+        found = WeakestPromise(
+            encoder=Citation.from_json(fields.mapping("encoder")),
+            kind=fields.one_of("kind", (LOCAL, EMPIRICAL)),
+            epsilon=fields.number("epsilon"),
+            delta=fields.number("delta"),
+            user_epsilon=fields.number("user_epsilon"),
+            most_records=fields.whole("most_records_of_a_user"),
+            accountant=fields.text("accountant"),
+            assumed_public=fields.texts("assumed_public"),
+        )
+        relation = fields.text("relation")
+        if relation != found.relation:
+            raise UserError(
+                f"a claim of kind {found.kind!r} has the relation {found.relation!r}, "
+                f"not {relation!r}."
+            )
+        return found
+
     def to_json(self) -> dict[str, Any]:
         return {
             "kind": self.kind,
             "epsilon": json_number(self.epsilon),
             "delta": self.delta,
-            "relation": LOCAL_RELATION if self.kind == "local" else "none",
+            "relation": self.relation,
             "user_epsilon": json_number(self.user_epsilon),
             "most_records_of_a_user": self.most_records,
             "accountant": self.accountant,
@@ -141,7 +169,7 @@ class CollectedClaim:
             "This covers this release only, and a user is one contribution: whoever sent several, "
             "or sent these records elsewhere, revealed more.",
         ]
-        if self.kind == "empirical":
+        if self.kind == EMPIRICAL:
             return [
                 f"Empirical: no guarantee. Filtered data of {users_in_words(users)}; filters "
                 "hide labels from the attackers that they were tried against, and a stronger one "

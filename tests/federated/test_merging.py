@@ -169,7 +169,7 @@ def test_datasets_loads_it(tmp_path, sent):
         (lambda c: {**c, "kind": "local", "epsilon": 1.0}, "kind"),
         (lambda c: {**c, "statement": ["All is private."]}, "statement"),
         (lambda c: {**c, "users": 7}, "users"),
-        (lambda c: {**c, "terms": []}, "but its terms 0"),
+        (lambda c: {**c, "terms": []}, "cannot be understood"),
         (lambda c: {**c, "note": "private"}, "note"),
         (lambda c: {k: v for k, v in c.items() if k != "scope"}, "scope"),
         (lambda c: {**c, "records": {**c["records"], "count": 91}}, "records"),

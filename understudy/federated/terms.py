@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from understudy.encoders.citation import Citation
-from understudy.errors import UserError
 from understudy.federated.contribution import (
     FILTER,
     GAUSSIAN,
@@ -18,9 +17,7 @@ from understudy.federated.contribution import (
 )
 from understudy.privacy.local.channel import LocalChannel
 from understudy.privacy.plan.plan import LOCAL_RELATION, json_number
-from understudy.release.strict_json import Fields, canonical_bytes
-
-LOCAL, EMPIRICAL = "local", "empirical"
+from understudy.release.strict_json import canonical_bytes
 
 
 @dataclass(frozen=True)
@@ -111,11 +108,11 @@ class WeakestPromise:
         channels = [term.channel for term in terms if term.channel is not None]
         if len(channels) < len(terms):
             none = "none: filters promise nothing"
-            return WeakestPromise(encoder, EMPIRICAL, math.inf, 0.0, math.inf, most, none, ())
+            return WeakestPromise(encoder, "empirical", math.inf, 0.0, math.inf, most, none, ())
         claims = [c.claim(t.most_records) for c, t in zip(channels, terms, strict=True)]
         return WeakestPromise(
             encoder,
-            LOCAL,
+            "local",
             max(c.epsilon for c in claims),
             max(c.delta for c in claims),
             max(c.user_epsilon for c in claims),
@@ -124,37 +121,12 @@ class WeakestPromise:
             tuple(sorted({name for c in claims for name in c.assumed_public})),
         )
 
-    @property
-    def relation(self) -> str:
-        return LOCAL_RELATION if self.kind == LOCAL else "none"
-
-    @staticmethod
-    def read(fields: Fields) -> WeakestPromise:
-        """What `to_json` writes, from among the fields of a claim."""
-        found = WeakestPromise(
-            encoder=Citation.from_json(fields.mapping("encoder")),
-            kind=fields.one_of("kind", (LOCAL, EMPIRICAL)),
-            epsilon=fields.number("epsilon"),
-            delta=fields.number("delta"),
-            user_epsilon=fields.number("user_epsilon"),
-            most_records=fields.whole("most_records_of_a_user"),
-            accountant=fields.text("accountant"),
-            assumed_public=fields.texts("assumed_public"),
-        )
-        relation = fields.text("relation")
-        if relation != found.relation:
-            raise UserError(
-                f"a claim of kind {found.kind!r} has the relation {found.relation!r}, "
-                f"not {relation!r}."
-            )
-        return found
-
     def to_json(self) -> dict[str, Any]:
         return {
             "kind": self.kind,
             "epsilon": json_number(self.epsilon),
             "delta": self.delta,
-            "relation": self.relation,
+            "relation": LOCAL_RELATION if self.kind == "local" else "none",
             "user_epsilon": json_number(self.user_epsilon),
             "most_records_of_a_user": self.most_records,
             "accountant": self.accountant,
@@ -169,7 +141,7 @@ class WeakestPromise:
             "This covers this release only, and a user is one contribution: whoever sent several, "
             "or sent these records elsewhere, revealed more.",
         ]
-        if self.kind == EMPIRICAL:
+        if self.kind == "empirical":
             return [
                 f"Empirical: no guarantee. Filtered data of {users_in_words(users)}; filters "
                 "hide labels from the attackers that they were tried against, and a stronger one "

@@ -15,7 +15,6 @@ from typing import Any
 from understudy.data.schema import Schema
 from understudy.errors import UserError
 from understudy.privacy.plan.plan import json_number
-from understudy.release.documents import check_statement
 from understudy.release.facts import SPLITS, MethodFacts, PublicInput, Randomness
 from understudy.release.strict_json import Fields, parse_object, readable_bytes
 from understudy.release.words import claim_in_words, unit_in_words
@@ -207,10 +206,22 @@ class Claim:
         """Read a claim strictly; words that differ from the figures are refused."""
         fields = Fields(data, where)
         fields.one_of("format", (FORMAT,))
-        statement = fields.texts("statement")
+        statement = list(fields.texts("statement"))
         claim = _read_claim(fields)
         fields.end()
-        check_statement(statement, claim.statement, where)
+        for number, (said, meant) in enumerate(
+            zip(statement, claim.statement, strict=False), start=1
+        ):
+            if said != meant:
+                raise UserError(
+                    f"{where}: sentence {number} of the statement says {said!r}, "
+                    f"but its figures say {meant!r}."
+                )
+        if len(statement) != len(claim.statement):
+            raise UserError(
+                f"{where}: the statement has {len(statement)} sentences, "
+                f"but its figures make {len(claim.statement)}."
+            )
         return claim
 
 

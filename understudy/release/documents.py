@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from understudy.errors import UserError
 from understudy.release.doubt import UNREADABLE, reason
 from understudy.release.manifest import is_plain
+from understudy.release.strict_json import parse_object
 
 
 class Document(Protocol):
-    """What has one form as a file."""
+    """A JSON object that has one form as a file."""
 
     def to_bytes(self) -> bytes: ...
 
@@ -42,21 +43,14 @@ def read_document(
         if data is None:
             return None, []
         found = parse(data)
-        same = found.to_bytes() == data
+        form = found.to_bytes()
     except UNREADABLE as error:
         return None, [reason(error, name)]
-    return found, [] if same else [f"{name} is not in its canonical form."]
+    return found, [] if form == data else [_other_form(name, data, form)]
 
 
-def check_statement(said: Sequence[str], meant: Sequence[str], where: str) -> None:
-    """Refuse sentences that are not those which the figures beside them make."""
-    for number, (one, other) in enumerate(zip(said, meant, strict=False), start=1):
-        if one != other:
-            raise UserError(
-                f"{where}: sentence {number} of the statement says {one!r}, "
-                f"but its figures say {other!r}."
-            )
-    if len(said) != len(meant):
-        raise UserError(
-            f"{where}: the statement has {len(said)} sentences, but its figures make {len(meant)}."
-        )
+def _other_form(name: str, data: bytes, form: bytes) -> str:
+    said, meant = parse_object(data, name), parse_object(form, name)
+    fields = [repr(key) for key in sorted({*said, *meant}) if said.get(key) != meant.get(key)]
+    where = f" (look at {', '.join(fields)})" if fields else ""
+    return f"{name} is not in its canonical form{where}."

@@ -138,12 +138,6 @@ class Fields:
             self._wrong(name, "an object of words", value)
         return value
 
-    def mappings(self, name: str) -> tuple[dict[str, Any], ...]:
-        values = self._list(name)
-        if not all(isinstance(value, Mapping) for value in values):
-            self._wrong(name, "a list of objects", values)
-        return tuple(dict(value) for value in values)
-
     def part(self, name: str) -> Fields:
         return Fields(self._get(name), self._where, f"{self._path}{name}.")
 

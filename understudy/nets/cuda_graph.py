@@ -1,4 +1,4 @@
-"""Gradients on inputs of one shape, step after step: on a GPU recorded once, then replayed.
+"""Gradients on inputs of one shape, step after step: on a GPU captured once, then replayed.
 
 A small network's kernels take less time than its host needs to launch them one by one; replayed
 (as a CUDA graph) they are launched together. Nothing but speed rests on it.
@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 Inputs = Mapping[str, torch.Tensor]
-Recorder = Callable[[Callable[[], None]], Callable[[], None]]
-"""Makes of some work on the GPU, always on the same tensors, what does it again."""
+Capture = Callable[[Callable[[], None]], Callable[[], None]]
+"""Runs some work, always on the same tensors, and gives what replays it as a CUDA graph."""
 
 _TOLERANCE = 1e-2
 """Of gradients in bfloat16, by norm; sums by atomic additions round in another order each time."""
@@ -25,25 +25,25 @@ class Gradients:
     """Sets `.grad` of parameters to the gradients of a loss.
 
     loss: of inputs, whose names, shapes and devices stay; it draws nothing at random and brings
-        nothing from the host. record: None computes each time anew. say: is told, once, why
-        nothing is recorded though it was asked for.
+        nothing from the host. capture: None computes each time anew. say: is told, once, why
+        nothing is captured though it was asked for.
     """
 
     def __init__(
         self,
         loss: Callable[[Inputs], torch.Tensor],
         parameters: Sequence[nn.Parameter],
-        record: Recorder | None,
+        capture: Capture | None,
         say: Callable[[str], None],
     ) -> None:
-        self._loss, self._parameters, self._record, self._say = loss, parameters, record, say
+        self._loss, self._parameters, self._capture, self._say = loss, parameters, capture, say
         self._replay: Callable[[], None] | None = None
         self._inputs: dict[str, torch.Tensor] = {}
         self._found: list[torch.Tensor | None] = []
 
     def __call__(self, inputs: Inputs) -> None:
-        if self._replay is None and self._record is not None:
-            self._try_to_record(self._record, inputs)
+        if self._replay is None and self._capture is not None:
+            self._try_to_capture(self._capture, inputs)
         if self._replay is None:
             self._compute(inputs)
         else:
@@ -61,23 +61,23 @@ class Gradients:
             parameter.grad = None
         self._loss(inputs).backward()  # type: ignore[no-untyped-call]
 
-    def _try_to_record(self, record: Recorder, inputs: Inputs) -> None:
+    def _try_to_capture(self, capture: Capture, inputs: Inputs) -> None:
         self._inputs = {name: value.clone() for name, value in inputs.items()}
         try:
-            replay = record(lambda: self._compute(self._inputs))
+            replay = capture(lambda: self._compute(self._inputs))
             self._found = [parameter.grad for parameter in self._parameters]
             self._compare(replay, inputs)
             self._replay = replay
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:
-            self._record = None
+            self._capture = None
             why = " ".join(str(error).split())[:_WORDS]
-            self._say(f"steps are not recorded, so they are slower: {why}")
+            self._say(f"steps are not captured as a CUDA graph, so they are slower: {why}")
 
     def _compare(self, replay: Callable[[], None], inputs: Inputs) -> None:
-        """Refuse a recording that gives other gradients than were computed, of other inputs than
-        it was made with: rows of one of them change places."""
+        """Refuse a CUDA graph that gives other gradients than were computed, of other inputs than
+        it was captured with: rows of one of them change places."""
         name, value = next(iter(inputs.items()))
         others = {**inputs, name: value.roll(1, 0)}
         self._compute(others)

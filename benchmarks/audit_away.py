@@ -244,7 +244,8 @@ def _judged(asked: Asked, told: dict[str, Any]) -> dict[str, Any]:
 
 def _check_ledger(asked: Asked, text: str) -> None:
     """A whole run of the audited plan, which says of itself that it is audited."""
-    from understudy.privacy.ledger.ledger import ledger_plan, read_ledger
+    from understudy.privacy.ledger.ledger import read_ledger
+    from understudy.privacy.ledger.story import ledger_plan
 
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / LEDGER

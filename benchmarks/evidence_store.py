@@ -15,6 +15,7 @@ import random
 import statistics
 import tempfile
 import time
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from understudy.bench.evidence.evidence import (
     write_measurement,
 )
 from understudy.evaluate.protocol import load_protocol
+from understudy.privacy.plan.mechanisms import NoisySum, Reveal
+from understudy.privacy.plan.plan import Budget, Plan
 
 METHODS, DATASETS, SEEDS = 10, 10, 20
 EPSILONS = (0.2, 1.0, 4.0, 10.0, None)
@@ -109,17 +112,33 @@ def _run(
         public=True,
         data_hash=_digest(dataset),
         phases={"fit": phase, "sample": phase, "evaluate": phase},
-        claim={
-            **{"kind": "central", "epsilon": epsilon, "delta": 1e-5, "accountant": "PLD"},
-            "tuning": {"covered": False, "among": [], "by": None},
-            "ledger": {"head": _digest(cell), "length": 4},
-        },
+        claim=_claim(epsilon, _digest(cell)),
         metrics={
             **{"format": "understudy-metrics/1", "protocol": protocol, "dataset": dataset},
             **{"synthetic_count": 60_000, "rows": _rows(chance)},
         },
         suite="made-up",
     )
+
+
+def _claim(epsilon: float | None, head: str) -> dict[str, Any]:
+    """As of a run whose whole plan is one noisy sum of this cost, or that revealed records."""
+    if epsilon is None:
+        plan = Budget.empirical().calibrate(lambda _: (Reveal("look", "made up"),))
+    else:
+        plan = _plan(epsilon)
+    return {
+        **{"kind": "empirical" if epsilon is None else "central", "epsilon": plan.epsilon},
+        **{"delta": plan.delta, "accountant": plan.accountant, "relation": plan.relation},
+        "mechanisms": plan.to_json()["mechanisms"],
+        "tuning": {"covered": False, "among": [], "by": None},
+        "ledger": {"head": head, "length": 4},
+    }
+
+
+@lru_cache
+def _plan(epsilon: float) -> Plan:
+    return Budget(epsilon, 1e-5).calibrate(lambda sigma: (NoisySum("sum", 1.0, sigma),))
 
 
 def _rows(chance: random.Random) -> list[dict[str, Any]]:

@@ -19,7 +19,8 @@ from measure import EVIDENCE, REPOSITORY, understudy
 from understudy.bench.evidence.evidence import Provenance, write_measurement
 from understudy.bench.evidence.store import read_store
 from understudy.privacy.ledger.account_book import Book
-from understudy.privacy.ledger.ledger import ledger_plan, read_ledger
+from understudy.privacy.ledger.ledger import read_ledger
+from understudy.privacy.ledger.story import ledger_plan
 
 RUNS, SECOND_STARTS = 12, 3
 PROMISED = {"first start": 600.0, "second start": 5.0}

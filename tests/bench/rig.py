@@ -18,7 +18,8 @@ from understudy.bench.work.executors.base import Ended, Job
 from understudy.bench.work.live import RowView
 from understudy.bench.work.runner import Outcome, run_suite
 from understudy.bench.work.workspace import Workspace
-from understudy.privacy.ledger.ledger import ledger_plan, read_ledger, spent_uses
+from understudy.privacy.ledger.ledger import read_ledger
+from understudy.privacy.ledger.story import ledger_plan, spent_uses
 
 MERF = ("batch=12", "features=40", "features_per_step=20", "latent=4", "steps=3", "width=16")
 GAN = (

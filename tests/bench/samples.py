@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
+from dp_accounting import get_sigma_gaussian
+
 from understudy.bench.evidence.evidence import PhaseEvidence, Provenance, RunEvidence
+from understudy.privacy.plan.mechanisms import Mechanism, NoisySum, Reveal, mechanism_to_json
+from understudy.privacy.plan.plan import LOCAL_RELATION, RELATION
+from understudy.release.build import price_events
 
 MACHINE = Provenance(
     commit="a" * 40,
@@ -87,18 +93,39 @@ def run_evidence(
         "public": public,
         "data_hash": "d" * 64 if public else None,
         "phases": {"fit": phase, "sample": phase, "evaluate": phase},
-        "claim": {
-            "kind": "central",
-            "epsilon": epsilon if epsilon is not None else float("inf"),
-            "delta": 1e-5,
-            "accountant": "PLD",
-            "tuning": {"covered": False},
-            "ledger": {"head": "c" * 64, "length": 4},
-        },
+        "claim": claim(one_sum(epsilon)),
         "metrics": metrics(shown, protocol, stamp),
         "suite": "smoke",
     }
     return RunEvidence(**{**values, **changes})
+
+
+def one_sum(epsilon: float | None) -> Mechanism:
+    """One noisy sum that costs just so much at delta 1e-5; without a bound, a reveal."""
+    if epsilon is None:
+        return Reveal("look", "to see")
+    return NoisySum("sum", clip=1.0, sigma=_sigma(epsilon))
+
+
+@lru_cache
+def _sigma(epsilon: float) -> float:
+    return float(get_sigma_gaussian(epsilon, 1e-5))
+
+
+def claim(*mechanisms: Mechanism, **changes: Any) -> dict[str, Any]:
+    """What evidence says of a run that did just this, priced by the house's accountants."""
+    found = price_events([e for m in mechanisms for e in m.events(m.uses)], 1e-5)
+    values = {
+        "kind": found.kind,
+        "epsilon": found.epsilon,
+        "delta": 1e-5,
+        "accountant": found.accountant,
+        "relation": LOCAL_RELATION if found.kind == "local" else RELATION,
+        "mechanisms": [mechanism_to_json(mechanism) for mechanism in mechanisms],
+        "tuning": {"covered": False},
+        "ledger": {"head": "c" * 64, "length": 4},
+    }
+    return {**values, **changes}
 
 
 def failed_run(reason: str = "out of memory", **changes: Any) -> RunEvidence:

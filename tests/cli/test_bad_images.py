@@ -83,16 +83,18 @@ def test_the_remedies_for_mixed_sizes_and_modes_work(workplace: Workplace) -> No
     workplace.run(*RUN, "--size", "8", "--channels", "1").succeeded()
 
 
-def test_a_class_with_one_image(workplace: Workplace) -> None:
+def test_a_class_with_one_image_or_none_is_said_to_the_owner_alone(workplace: Workplace) -> None:
     drawing.class_folder(workplace / "photos")
     lone: Path = workplace / "photos/lonely"
-    lone.mkdir()
-    (lone / "1.png").write_bytes(encoded(grey(), "PNG"))
-    said = workplace.run(*RUN).refused("class 'lonely'", "single image")
-    assert "np." not in said.err
-    assert "out" not in workplace.tree()
-    (lone / "2.png").write_bytes(encoded(grey(value=9), "PNG"))
-    workplace.run(*RUN).succeeded()
+    for count, words in enumerate(("no image", "a single image", "")):
+        lone.mkdir(exist_ok=True)
+        if count:
+            (lone / f"{count}.png").write_bytes(encoded(grey(value=count), "PNG"))
+        done = workplace.run(*RUN[:-1], f"out-{count}").succeeded()
+        assert ("warning" in done.err) == bool(words)
+        assert f"have {words}: 'lonely'" in done.err or not words
+        assert "np." not in done.err
+        assert "warning" not in (workplace / f"out-{count}/README.md").read_text()
 
 
 def test_declared_classes_need_no_look_at_how_often_they_occur(workplace: Workplace) -> None:
@@ -101,10 +103,10 @@ def test_declared_classes_need_no_look_at_how_often_they_occur(workplace: Workpl
     workplace.run(*RUN, "--classes", "cross,round,square").succeeded()
 
 
-def test_an_empty_class_folder(workplace: Workplace) -> None:
-    drawing.class_folder(workplace / "photos")
-    (workplace / "photos/nothing").mkdir()
-    workplace.run(*RUN).refused("photos/nothing", "no image")
+def test_class_folders_that_are_all_empty(workplace: Workplace) -> None:
+    (workplace / "photos/nothing").mkdir(parents=True)
+    workplace.run(*RUN).refused("photos", "no image")
+    assert workplace.book("enter") == []
 
 
 def test_a_damaged_parquet_file(workplace: Workplace) -> None:

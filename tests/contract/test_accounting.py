@@ -9,7 +9,8 @@ import pytest
 
 from tests.privacy.rig import plan
 from understudy.privacy.accounting.accountants import price
-from understudy.privacy.ledger.ledger import Ledger, spent_events
+from understudy.privacy.ledger.ledger import Ledger
+from understudy.privacy.ledger.story import spent_events
 from understudy.privacy.plan.events import (
     Event,
     Gaussian,

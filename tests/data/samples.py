@@ -14,6 +14,7 @@ from PIL import Image
 from understudy.data.records import Images, Records
 from understudy.data.schema import Attribute, Schema
 from understudy.errors import UserError
+from understudy.progress import Silent
 
 
 def picture(value: int = 0, size: tuple[int, int] = (6, 6), mode: str = "RGB") -> Image.Image:
@@ -37,6 +38,16 @@ def save(path: Path, data: bytes) -> Path:
 def pixels_of(image: Image.Image) -> np.ndarray:
     array = np.asarray(image)
     return array[None] if array.ndim == 2 else array.transpose(2, 0, 1)
+
+
+class Said(Silent):
+    """Progress that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
 
 
 @contextmanager

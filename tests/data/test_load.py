@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.data.samples import encoded, picture, refused, save
+from tests.data.samples import Said, encoded, picture, refused, save
 from understudy.data.load import load
 from understudy.data.schema import Attribute, Schema
 from understudy.progress import Silent
@@ -45,6 +45,22 @@ def test_several_attributes_and_none_called_label_leave_the_choice_open(tmp_path
         _ = schema.label_attribute
 
 
+@pytest.mark.parametrize("cell", ["why", None, 0.5], ids=["text", "empty", "a fraction"])
+def test_no_cell_of_another_column_decides_what_the_label_is(tmp_path, cell):
+    """An empty cell leaves its column out; the only other column was the label then."""
+    folder = annotated(tmp_path, kind=["a", "b"], note=["x", cell])
+    assert load(folder).schema.label is None
+    assert load(folder, label="kind").schema.label == "kind"
+
+
+def test_parts_of_different_forms_are_refused(tmp_path):
+    for part, size in (("train", (6, 6)), ("test", (7, 6))):
+        save(tmp_path / part / "a" / "1.png", encoded(picture(1, size)))
+    with refused("train 3x6x6", "test 3x6x7", "--size"):
+        load(tmp_path)
+    assert load(tmp_path, size=6).shape == (3, 6, 6)
+
+
 def test_a_column_taken_as_unit_leaves_one_attribute_as_the_label(tmp_path):
     folder = annotated(tmp_path, kind=["a", "b", "a", "b"], who=[1, 1, 2, 2])
     dataset = load(folder, unit="who")
@@ -64,11 +80,18 @@ def test_class_folders_have_no_unit(class_folder):
         load(class_folder, unit="patient")
 
 
-def test_a_class_with_one_image_is_refused_unless_classes_are_declared(tmp_path):
+def test_a_class_with_one_image_is_said_unless_classes_are_declared(tmp_path):
+    """A second image of it, which is somebody's, must not decide whether a run goes on."""
     folder = annotated(tmp_path, label=["a", "a", "lone", "b", "b"], other=[1, 2, 3, 4, 5])
-    with refused("'lone'", "single image", "merge", "drop"):
-        load(folder)
-    declared = load(folder, classes=["a", "b", "lone", "nobody"])
+    said = Said()
+    assert load(folder, progress=said).schema.classes == ("a", "b", "lone")
+    [line] = said.lines
+    for words in ("'lone'", "single image", "merge", "drop"):
+        assert words in line
+    assert "'a'" not in line
+    silence = Said()
+    declared = load(folder, classes=["a", "b", "lone", "nobody"], progress=silence)
+    assert silence.lines == []
     assert declared.schema.classes == ("a", "b", "lone", "nobody")
     assert declared.part("all").labels.tolist() == [0, 0, 2, 1, 1]
 

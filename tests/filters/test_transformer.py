@@ -15,7 +15,8 @@ from understudy.filters.filter import fit_filter
 from understudy.filters.game import GameConfig
 from understudy.filters.transformer import FilterTransformer
 from understudy.methods.contract import Transformer
-from understudy.privacy.ledger.ledger import read_ledger, spent_events
+from understudy.privacy.ledger.ledger import read_ledger
+from understudy.privacy.ledger.story import spent_events
 from understudy.privacy.plan.mechanisms import LocalRelease, Reveal
 
 TINY = GameConfig(steps=2, batch=32, head_steps=1, head_width=4, head_layers=1)

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.release.forge import Story, long_story, make_claim, make_records, make_story, release_of
+from tests.release.forge import (
+    Story,
+    long_story,
+    make_claim,
+    make_records,
+    make_story,
+    release_of,
+    released_story,
+)
 from understudy.data.records import Images
 from understudy.release.bundle import ReleaseInfo
 from understudy.release.claim import Claim
@@ -16,7 +24,8 @@ from understudy.release.signing import make_keys
 
 @pytest.fixture
 def story() -> Story:
-    return make_story()
+    """A ledger as it is released."""
+    return released_story(make_story())
 
 
 @pytest.fixture

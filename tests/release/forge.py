@@ -17,12 +17,12 @@ import numpy as np
 
 from understudy.data.records import Images
 from understudy.data.schema import Attribute, Schema
-from understudy.privacy.ledger.ledger import Entry
+from understudy.privacy.ledger.entries import Entry
 from understudy.privacy.plan.mechanisms import EnsembleVotes, Mechanism, NoisySum
 from understudy.privacy.plan.plan import Budget, Plan
-from understudy.release.build import build_claim, price_events, summarise
+from understudy.release.build import build_claim, claim_of, price_events, reckon, summarise
 from understudy.release.bundle import ReleaseInfo, write_release
-from understudy.release.claim import Claim, LedgerMark, Tuning
+from understudy.release.claim import FORMAT, FORMAT_0_1, Claim, LedgerMark, Tuning
 from understudy.release.facts import MethodFacts, RunFacts
 
 DELTA = 1e-5
@@ -123,12 +123,35 @@ def make_records(
 
 
 def make_claim(story: Story, records: Images, tuning: Tuning | None = None) -> Claim:
+    """What whoever reads this very ledger finds that it supports."""
+    entries = story.read()
+    tuning = tuning or Tuning(covered=True)
+    return claim_of(reckon(entries), entries, tuning, summarise(records), VERSIONS)
+
+
+def planned_by(story: Story) -> tuple[Plan, RunFacts]:
+    """The plan and the facts in a ledger's first line: all of it that a release is made of."""
+    body = story.entries[0][1]
+    return Plan.from_json(body["plan"]), RunFacts.from_json(body["run"])
+
+
+def released_claim(story: Story, records: Images, tuning: Tuning | None = None) -> Claim:
+    plan, facts = planned_by(story)
     return build_claim(
-        story.read(),
+        plan,
+        facts,
         tuning=tuning or Tuning(covered=True),
         records=summarise(records),
         versions=VERSIONS,
     )
+
+
+def released_story(story: Story) -> Story:
+    """What of this ledger is released, written from the format's documentation."""
+    told = Story().add("plan", format="understudy-ledger/2", **story.entries[0][1])
+    for block, mechanism in enumerate(planned_by(story)[0].mechanisms):
+        told.block(block, mechanism.name, mechanism.uses)
+    return told.add("close")
 
 
 def edit_json(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
@@ -167,21 +190,25 @@ def restate(folder: Path, change: Callable[[Claim], Claim]) -> str:
 
 
 def retell(folder: Path, lines: list[bytes]) -> str:
-    """Put other ledger lines in place, with the claim's ledger mark and all hashes to match."""
+    """Put other ledger lines in place, with the claim's format, its ledger mark and all hashes to
+    match."""
     (folder / "ledger.jsonl").write_bytes(b"".join(lines))
-    head = json.loads(lines[-1])["hash"]
-    return restate(folder, lambda c: replace(c, ledger=LedgerMark(head, len(lines))))
+    mark = LedgerMark(json.loads(lines[-1])["hash"], len(lines))
+    form = FORMAT if b"understudy-ledger/2" in lines[0] else FORMAT_0_1
+    return restate(folder, lambda c: replace(c, ledger=mark, format=form))
 
 
 def release_of(
     story: Story, records: Images, folder: Path, signing_key: Path | None = None
 ) -> ReleaseInfo:
-    """A release written the ordinary way; its ledger lies beside it."""
+    """A release written the ordinary way, of a run with this plan and these facts."""
+    plan, facts = planned_by(story)
     return write_release(
         folder,
         records=records,
-        claim=make_claim(story, records),
-        ledger=story.write(folder.parent / f"{folder.name}.jsonl"),
+        claim=released_claim(story, records),
+        plan=plan,
+        facts=facts,
         title="Digits, a stand-in",
         signing_key=signing_key,
     )

@@ -9,8 +9,8 @@ from understudy.errors import PrivacyError, UserError
 from understudy.privacy.accounting.accountants import local_price, price
 from understudy.privacy.plan.events import Gaussian, LocalGaussian, NonPrivate
 from understudy.privacy.plan.mechanisms import DPSGD, NoisySum, Reveal
-from understudy.release.build import build_claim, current_versions, price_events, reckon, summarise
-from understudy.release.claim import Claim, Tuning
+from understudy.release.build import current_versions, price_events, reckon
+from understudy.release.claim import Claim
 from understudy.release.facts import RunFacts
 
 
@@ -19,6 +19,7 @@ def test_claim_is_computed_from_the_ledger(story: Story, records: Images, claim:
     assert claim.epsilon == price([Gaussian(4.0)], DELTA).epsilon
     assert claim.delta == DELTA
     assert claim.ledger.length == 4
+    assert claim.format == "understudy-claim/2"
     assert claim.ledger.head == story.read()[-1].hash
     assert claim.records.count == len(records)
     assert claim.method == FACTS.method
@@ -109,7 +110,7 @@ def test_ledger_without_facts_supports_no_claim(records: Images) -> None:
     ):
         story.entries[0] = ("plan", body)
         with pytest.raises(UserError, match=named):
-            build_claim(story.read(), tuning=Tuning(True), records=summarise(records), versions={})
+            make_claim(story, records)
 
 
 def test_run_facts_survive_the_ledger() -> None:

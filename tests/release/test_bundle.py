@@ -16,11 +16,12 @@ from tests.release.forge import (
     make_records,
     make_story,
     planned,
+    planned_by,
     release_of,
+    released_story,
 )
 from understudy.data.records import Images
 from understudy.errors import PrivacyError, UserError
-from understudy.privacy.ledger.ledger import Ledger
 from understudy.privacy.plan.mechanisms import LocalRelease, NoisySum
 from understudy.privacy.plan.plan import Budget
 from understudy.release import bundle, files, tables
@@ -43,23 +44,21 @@ def test_release_has_its_files_and_no_other(plain: ReleaseInfo) -> None:
     ]
 
 
-def test_ledger_is_copied_byte_for_byte(tmp_path: Path) -> None:
-    info = release_of(make_story(), make_records(), tmp_path / "out")
-    assert (info.folder / "ledger.jsonl").read_bytes() == (tmp_path / "out.jsonl").read_bytes()
+def test_the_ledger_says_what_was_planned_and_no_more(tmp_path: Path) -> None:
+    story = long_story()
+    info = release_of(story, make_records(), tmp_path / "out")
+    told = b"".join(released_story(story).lines())
+    assert (info.folder / "ledger.jsonl").read_bytes() == told
+    assert b"void" not in told
 
 
-def test_ledger_of_the_package_makes_a_release(tmp_path: Path) -> None:
-    """From the package's own ledger, with the facts that a run states, to a verified release."""
+def test_a_calibrated_plan_makes_a_release(tmp_path: Path) -> None:
+    """From a plan, with the facts that a run states, to a verified release."""
     plan = Budget(1.0, DELTA).calibrate(lambda sigma: [NoisySum("sum", 1.0, sigma)])
-    ledger = Ledger.create(tmp_path / "ledger.jsonl", plan, FACTS.to_json())
-    ledger.reserve("sum", 1)
-    ledger.void()
-    ledger.reserve("sum", 1)
-    ledger.append(ledger.commit_entry(1))
-    ledger.close()
     records = make_records()
     claim = build_claim(
-        ledger.entries,
+        plan,
+        FACTS,
         tuning=Tuning(covered=True),
         records=summarise(records),
         versions=current_versions(),
@@ -68,7 +67,8 @@ def test_ledger_of_the_package_makes_a_release(tmp_path: Path) -> None:
         tmp_path / "out",
         records=records,
         claim=claim,
-        ledger=tmp_path / "ledger.jsonl",
+        plan=plan,
+        facts=FACTS,
         title="Digits",
     )
     assert 0.99 <= claim.epsilon <= 1.0
@@ -98,11 +98,17 @@ def test_same_release_twice_has_the_same_digest(tmp_path: Path) -> None:
 def test_front_matter_names_the_tables_and_leaves_the_licence_to_the_owner(
     story: Story, claim: Claim, records: Images, tmp_path: Path
 ) -> None:
-    ledger = story.write(tmp_path / "ledger.jsonl")
+    plan, facts = planned_by(story)
 
     def front(folder: Path, licence: str | None) -> dict[str, object]:
         write_release(
-            folder, records=records, claim=claim, ledger=ledger, title='A: "title"', licence=licence
+            folder,
+            records=records,
+            claim=claim,
+            plan=plan,
+            facts=facts,
+            title='A: "title"',
+            licence=licence,
         )
         found: dict[str, object] = yaml.safe_load(
             (folder / "README.md").read_text().split("---\n")[1]
@@ -132,25 +138,31 @@ def test_existing_folder_is_refused(tmp_path: Path) -> None:
 def test_title_is_one_line(
     story: Story, claim: Claim, records: Images, tmp_path: Path, title: str
 ) -> None:
-    ledger = story.write(tmp_path / "ledger.jsonl")
+    plan, facts = planned_by(story)
     with pytest.raises(UserError, match="title must be"):
-        write_release(tmp_path / "out", records=records, claim=claim, ledger=ledger, title=title)
+        write_release(
+            tmp_path / "out", records=records, claim=claim, plan=plan, facts=facts, title=title
+        )
 
 
 def test_claim_must_be_about_these_records_and_this_ledger(
     story: Story, claim: Claim, records: Images, tmp_path: Path
 ) -> None:
-    ledger = story.write(tmp_path / "ledger.jsonl")
-    other = long_story().write(tmp_path / "other.jsonl")
+    plan, facts = planned_by(story)
+    other, _ = planned_by(long_story())
+    own = {"plan": plan, "facts": facts}
     cheap = replace(claim, epsilon=claim.epsilon / 2)
     for arguments, words in (
-        ({"records": make_records(9), "claim": claim, "ledger": ledger}, "other records"),
-        ({"records": records, "claim": claim, "ledger": other}, "the claim's ledger is"),
-        ({"records": records, "claim": cheap, "ledger": ledger}, "the claim says epsilon"),
+        ({"records": make_records(9), "claim": claim, **own}, "other records"),
+        (
+            {"records": records, "claim": claim, "plan": other, "facts": facts},
+            "the claim's ledger is",
+        ),
+        ({"records": records, "claim": cheap, **own}, "the claim says epsilon"),
     ):
         with pytest.raises((UserError, PrivacyError), match=words):
             write_release(tmp_path / "out", title="x", **arguments)  # type: ignore[arg-type]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["ledger.jsonl", "other.jsonl"]
+    assert list(tmp_path.iterdir()) == []
 
 
 class _SmallDisk:
@@ -192,7 +204,7 @@ def test_full_disk_leaves_nothing_and_one_sentence(
     fill_disk(monkeypatch, int(size * fraction))
     with pytest.raises(UserError, match=r"^the disk is full: .* was not written"):
         release_of(make_story(), make_records(), tmp_path / "out")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["out.jsonl", "whole", "whole.jsonl"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["whole"]
 
 
 def test_the_small_disk_is_what_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,11 +219,11 @@ def test_interruption_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(bundle, "verify", interrupt)
     with pytest.raises(KeyboardInterrupt):
         release_of(make_story(), make_records(), tmp_path / "out")
-    assert [p.name for p in tmp_path.iterdir()] == ["out.jsonl"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_config_with_a_path_is_refused_at_the_gate(tmp_path: Path) -> None:
     facts = replace(FACTS, method=MethodFacts("m", "paper", {"weights": "/srv/models/x.pt"}))
     with pytest.raises(PrivacyError, match="path of the owner's machine"):
         release_of(make_story(facts), make_records(), tmp_path / "out")
-    assert [p.name for p in tmp_path.iterdir()] == ["out.jsonl"]
+    assert list(tmp_path.iterdir()) == []

@@ -33,7 +33,7 @@ def test_empirical_claim_writes_infinity_as_a_word(records: Images) -> None:
 
 def test_file_has_the_documented_fields(claim: Claim) -> None:
     data = claim.to_json()
-    assert data["format"] == "understudy-claim/1"
+    assert data["format"] == "understudy-claim/2"
     assert data["unit"] == {"column": None, "words": "per image, not per person"}
     assert data["scope"] == "this release only"
     assert data["randomness"]["insecure_seed"] is False
@@ -51,7 +51,7 @@ def test_file_has_the_documented_fields(claim: Claim) -> None:
     ("change", "named"),
     [
         (lambda d: d.pop("delta"), "delta is missing"),
-        (lambda d: d.update(format="understudy-claim/2"), "field format"),
+        (lambda d: d.update(format="understudy-claim/3"), "field format"),
         (lambda d: d.update(kind="magic"), "field kind"),
         (lambda d: d.update(epsilon="1"), "field epsilon"),
         (lambda d: d.update(epsilon=-1), "field epsilon"),

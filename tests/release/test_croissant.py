@@ -5,7 +5,7 @@ import mlcroissant
 import numpy as np
 import pytest
 
-from tests.release.forge import make_claim, make_records, make_story
+from tests.release.forge import make_records, make_story, planned_by, released_claim
 from understudy.release.bundle import ReleaseInfo, write_release
 from understudy.release.claim import Claim
 from understudy.release.croissant import croissant_problems
@@ -15,11 +15,13 @@ from understudy.release.croissant import croissant_problems
 def test_mlcroissant_validates_and_reads_it(tmp_path: Path, channels: int) -> None:
     records = make_records(count=2400, channels=channels, soft=True, extra=True)
     story = make_story()
+    plan, facts = planned_by(story)
     write_release(
         tmp_path / "out",
         records=records,
-        claim=make_claim(story, records),
-        ledger=story.write(tmp_path / "ledger.jsonl"),
+        claim=released_claim(story, records),
+        plan=plan,
+        facts=facts,
         title="Digits",
         shard_bytes=1,
     )

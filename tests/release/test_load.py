@@ -10,6 +10,7 @@ from tests.release.forge import (
     make_records,
     make_story,
     release_of,
+    released_story,
     restate,
 )
 from understudy.errors import UserError
@@ -24,7 +25,7 @@ def test_release_comes_back_as_it_went(plain: ReleaseInfo) -> None:
     assert records.schema == expected.schema
     for name in expected.schema.names:
         assert np.array_equal(records.attributes[name], expected.attributes[name])
-    assert claim.spending == make_claim(long_story(), expected).spending
+    assert claim.spending == make_claim(released_story(long_story()), expected).spending
     assert records.units is None
 
 

@@ -24,6 +24,13 @@ def story_of(folder: Path) -> Story:
     return Story([(d["kind"], d["body"]) for d in map(json.loads, lines)])
 
 
+def old_story_of(folder: Path) -> Story:
+    """The ledger as version 0.1 would have released it: with a void, and blocks cut short."""
+    story, first = long_story(), story_of(folder).entries[0][1]
+    story.entries[0] = ("plan", {name: first[name] for name in ("plan", "run")})
+    return story
+
+
 def test_good_release_passes(plain: ReleaseInfo) -> None:
     found = verify(plain.folder)
     assert found.ok
@@ -165,12 +172,15 @@ def repeated(lines: list[bytes], at: int) -> list[bytes]:
     return [*lines[: at + 1], *lines[at:]]
 
 
+@pytest.mark.parametrize("story", [story_of, old_story_of])
 @pytest.mark.parametrize("spoil", [dropped, swapped, repeated])
 def test_dropped_swapped_repeated_lines_are_caught_by_the_chain(
-    plain: ReleaseInfo, spoil: Callable[[list[bytes], int], list[bytes]]
+    plain: ReleaseInfo,
+    spoil: Callable[[list[bytes], int], list[bytes]],
+    story: Callable[[Path], Story],
 ) -> None:
     """The attacker makes claim, words, card and manifest match; the chain still breaks."""
-    lines = long_story_lines(plain.folder)
+    lines = story(plain.folder).lines()
     last = len(lines) - (1 if spoil is swapped else 0)
     for at in range(last):
         retell(plain.folder, spoil(lines, at))
@@ -181,15 +191,55 @@ def test_dropped_swapped_repeated_lines_are_caught_by_the_chain(
     assert verify(plain.folder).ok
 
 
-def long_story_lines(folder: Path) -> list[bytes]:
-    return (folder / "ledger.jsonl").read_bytes().splitlines(keepends=True)
+def _without_a_use(story: Story) -> None:
+    for _, body in story.entries[3:5]:
+        body["uses"] = 9  # type: ignore[index]
+
+
+def _in_two_blocks(story: Story) -> None:
+    del story.entries[3:]
+    story.block(1, "votes", 4).block(2, "votes", 6).add("close")
+
+
+def _with_a_void(story: Story) -> None:
+    reserve = story.entries.pop(3)
+    story.entries[3:3] = [reserve, ("void", {"block": 1}), ("reserve", {**reserve[1], "block": 2})]
+    story.entries[6][1]["block"] = 2  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    "told", [_without_a_use, _in_two_blocks, _with_a_void, lambda s: s.entries.reverse()]
+)
+def test_a_released_ledger_tells_nothing_but_its_plan(
+    plain: ReleaseInfo, told: Callable[[Story], None]
+) -> None:
+    """Chained anew, with claim, words, card and manifest to match."""
+    story = story_of(plain.folder)
+    retell(plain.folder, story.lines())
+    assert verify(plain.folder).ok
+    told(story)
+    retell(plain.folder, story.lines())
+    said = " ".join(verify(plain.folder).problems)
+    assert "and nothing else" in said or "does not begin with a plan" in said
+
+
+def test_a_format_of_ledgers_to_come_is_named(plain: ReleaseInfo) -> None:
+    story = story_of(plain.folder)
+    story.entries[0] = ("plan", {**story.entries[0][1], "format": "understudy-ledger/3"})
+    retell(plain.folder, story.lines())
+    assert "has format 'understudy-ledger/3'" in " ".join(verify(plain.folder).problems)
+
+
+def test_words_of_another_format_are_refused(plain: ReleaseInfo) -> None:
+    restate(plain.folder, lambda claim: replace(claim, format="understudy-claim/1"))
+    assert "the claim's format is" in " ".join(verify(plain.folder).problems)
 
 
 def test_shorter_ledger_chained_anew_needs_digest_or_key(
     signed: ReleaseInfo, keys: tuple[Path, Path]
 ) -> None:
     """A forger who rebuilds everything is consistent: only digest or key tells."""
-    story = story_of(signed.folder)
+    story = old_story_of(signed.folder)
     without_void = Story([e for e in story.entries if e[1].get("block") != 1])
     for _, body in without_void.entries:
         if body.get("block", 0) > 1:
@@ -288,7 +338,7 @@ def test_blocks_are_checked_apart_from_the_code_that_wrote_them(
     plain: ReleaseInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the ledger's own check of its story out of order, `verify` still sees it."""
-    story = story_of(plain.folder)
+    story = old_story_of(plain.folder)
     reserve = next(body for _, body in story.entries if body.get("block") == 3)
     reserve["uses"] = 50  # type: ignore[index]
     retell(plain.folder, story.lines())
@@ -303,7 +353,7 @@ def test_blocks_are_checked_apart_from_the_code_that_wrote_them(
 def test_malformed_blocks_are_problems_not_crashes(
     plain: ReleaseInfo, body: dict[str, object]
 ) -> None:
-    story = story_of(plain.folder)
+    story = old_story_of(plain.folder)
     story.entries[1] = ("reserve", body)
     retell(plain.folder, story.lines())
     assert "ledger" in " ".join(verify(plain.folder).problems)

@@ -39,13 +39,20 @@ def test_method_settings_versions_and_verification_are_there() -> None:
         assert "torch 2.11.0" in text
 
 
-def test_voids_and_spending_are_shown() -> None:
+def test_spending_is_shown() -> None:
     for html in both(example_data()):
         text = Page(html).text
-        assert "600 of 600 steps, 2 void" in text
-        assert "void: the process died" in text
+        assert "600 of 600 steps" in text
         assert "budget 10" in text
         assert "97%" in text
+
+
+def test_what_happened_block_by_block_is_the_owner_s_alone() -> None:
+    public, owner = (Page(html).text for html in both(example_data()))
+    assert "void: the process died" in owner
+    assert "block by block" in owner
+    assert "void" not in public
+    assert "block by block" not in public
 
 
 def test_failed_rows_are_seen_with_their_reason() -> None:
@@ -105,7 +112,7 @@ def test_empty_and_missing_figures_are_said_to_be_so() -> None:
 def test_a_report_without_ledger_samples_or_settings_still_stands() -> None:
     data = ReportData(title="t", claim=central_claim(gan_ledger()))
     text = Page(render_public(data)).text
-    assert "No ledger came with this report" in text
+    assert "No ledger came with this report" in Page(render_owner(data, OwnerData())).text
     assert "No pictures are shown" in text
     assert "Printed when the release is written" in text
     assert "batch" in text  # the method's own configuration stands in for settings

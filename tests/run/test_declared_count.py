@@ -8,31 +8,13 @@ from typing import Any
 import pytest
 
 from tests import drawing
+from tests.run.public_facts import public_facts
 from tests.workplace import SMALL_GAN, SMALL_MERF, Workplace
 
 RUNS = {
     "one-shot": (*SMALL_MERF, "--epsilon", "1", "--classes", "cross,round"),
     "DP-SGD": (*SMALL_GAN, "--set", "steps=3", "--epsilon", "1", "--classes", "cross,round"),
 }
-NOISE_AND_CHAIN = {"ident", "hash", "previous", "head"}
-"""What differs between any two runs: a plan's random name, and hashes over it."""
-
-
-def comparable(value: Any) -> Any:
-    """A JSON value without what differs between any two runs."""
-    if isinstance(value, dict):
-        return {k: comparable(v) for k, v in value.items() if k not in NOISE_AND_CHAIN}
-    if isinstance(value, list):
-        return [comparable(item) for item in value]
-    return value
-
-
-def public_facts(place: Workplace, name: str) -> list[Any]:
-    """The released ledger and claim, and the card and metadata but for hashes of tables."""
-    lines = (place / name / "ledger.jsonl").read_text().splitlines()
-    claim = json.loads((place / name / "claim.json").read_text())
-    card = (place / name / "README.md").read_text()
-    return [comparable([json.loads(line) for line in lines]), comparable(claim), card]
 
 
 def release(place: Workplace, kind: str, records: int, *more: str) -> list[Any]:

@@ -8,7 +8,8 @@ import pytest
 
 from tests import drawing
 from tests.workplace import SMALL_GAN, SMALL_MERF, Workplace
-from understudy.privacy.ledger.ledger import ledger_plan, read_ledger
+from understudy.privacy.ledger.ledger import read_ledger
+from understudy.privacy.ledger.story import ledger_plan
 from understudy.release.verify import verify
 
 

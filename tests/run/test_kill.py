@@ -17,14 +17,10 @@ from tests import drawing
 from tests.run.nursery import Child, Nurse, nursery
 from tests.workplace import SMALL_GAN, SMALL_MERF, Workplace
 from understudy.privacy.accounting.accountants import price
-from understudy.privacy.ledger.ledger import (
-    Entry,
-    drop_torn_line,
-    ledger_plan,
-    read_ledger,
-    spent_events,
-    spent_uses,
-)
+from understudy.privacy.ledger.entries import Entry
+from understudy.privacy.ledger.ledger import drop_torn_line, read_ledger
+from understudy.privacy.ledger.released import released_ledger
+from understudy.privacy.ledger.story import ledger_plan, spent_events, spent_uses
 from understudy.release.verify import verify
 
 EPSILON = 2.0
@@ -86,12 +82,14 @@ class Victim:
 
     def check_finished(self) -> None:
         """Complete, within its budget, all voids recorded, nothing uncommitted left."""
-        entries = read_ledger(self.place / "out/ledger.jsonl")
+        entries = read_ledger(self.place / "runs/out/ledger.jsonl")
         plan = ledger_plan(entries)
         assert spent_uses(entries) == {m.name: m.uses for m in plan.mechanisms}
         assert price(spent_events(entries), plan.delta).epsilon <= plan.epsilon <= EPSILON
         assert sum(e.kind == "void" for e in entries) == self.left_open
         assert [e.hash for e in entries][: len(self.seen)] == self.seen
+        told = read_ledger(self.place / "out/ledger.jsonl")
+        assert told == released_ledger(plan, entries[0].body["run"]), "it tells what happened"
         found = verify(self.place / "out")
         assert found.ok, found.problems
         assert found.claim is not None
@@ -174,7 +172,7 @@ def test_killed_in_the_middle_of_a_block(tmp_path: Path, nurse: Nurse) -> None:
     victim.look()
     assert victim.left_open == 1
     kill_and_resume(victim, [])
-    entries = read_ledger(victim.place / "out/ledger.jsonl")
+    entries = read_ledger(victim.place / "runs/out/ledger.jsonl")
     kinds = [e.kind for e in entries]
     assert kinds[:5] == ["plan", "reserve", "commit", "reserve", "void"]
     assert [e.body["uses"] for e in entries if e.kind == "commit"] == [50, 50, 30]
@@ -197,7 +195,7 @@ def test_ctrl_c_commits_the_steps_done_and_says_how_to_go_on(tmp_path: Path, nur
     assert 1 <= entries[-1].body["uses"] <= 50
     assert not (victim.place / "out").exists()
     kill_and_resume(victim, [])
-    assert "void" not in [e.kind for e in read_ledger(victim.place / "out/ledger.jsonl")]
+    assert "void" not in [e.kind for e in read_ledger(victim.place / "runs/out/ledger.jsonl")]
 
 
 @pytest.mark.slow
@@ -220,7 +218,7 @@ def test_ctrl_c_after_a_one_shot_release_keeps_what_was_paid_for(
     assert again.wait() == 0
     assert outputs.read_bytes() == before
     victim.check_finished()
-    kinds = [e.kind for e in read_ledger(victim.place / "out/ledger.jsonl")]
+    kinds = [e.kind for e in read_ledger(victim.place / "runs/out/ledger.jsonl")]
     assert kinds == ["plan", "reserve", "commit", "close"]
 
 

@@ -116,11 +116,12 @@ def test_planted_fault_the_owners_page_as_the_public_one(
     place = copy_of(finished, tmp_path)
     evaluation = Evaluation.read(place / "runs/out/metrics.json")
     real = render._page
-    owners: dict[str, Any] = dict(render._owner_context(OwnerData(metrics=evaluation.to_json())))
+    claim = json.loads((place / "runs/out/claim.json").read_text())
+    measured = OwnerData(metrics=evaluation.to_json())
+    owners: dict[str, Any] = dict(render._owner_context(ReportData("x", claim), measured))
     monkeypatch.setattr(
         render, "_page", lambda _, context: real("owner.html.j2", {**owners, **context})
     )
-    claim = json.loads((place / "runs/out/claim.json").read_text())
     render.write_reports(place / "runs/out", ReportData("x", claim), OwnerData())
     with pytest.raises(AssertionError, match="in the public report"):
         check_kept_from_others(place, CANARIES["value"])

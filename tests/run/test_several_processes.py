@@ -37,7 +37,8 @@ from understudy.errors import UserError
 from understudy.privacy.door import private_records
 from understudy.privacy.door.door import Door
 from understudy.privacy.dpsgd import session
-from understudy.privacy.ledger.ledger import read_ledger, spent_uses
+from understudy.privacy.ledger.ledger import read_ledger
+from understudy.privacy.ledger.story import spent_uses
 from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.team.doors import FollowingDoor
 from understudy.privacy.team.team import Team

@@ -8,17 +8,44 @@ from typing import Any
 import pytest
 import yaml
 
+import understudy
 from tests import drawing
+from tests.bench.rig import cell, run_all
 from tests.workplace import SMALL_MERF, Workplace
 from understudy.evaluate.protocol import load_protocol
 from understudy.methods.config import ResolvedConfig
 from understudy.methods.presets import Preset, Presets
+from understudy.privacy.ledger.account_book import Book
+from understudy.privacy.plan.mechanisms import NoisySum
+from understudy.privacy.plan.plan import LOCAL_RELATION, RELATION, Budget, Plan
 from understudy.release.claim import ON_TEST_DATA, Tuning
 from understudy.run import claiming, synthesize
 from understudy.run.config import RunConfig
 from understudy.run.tuning import tuning_of
 
 NOTHING = "The owner states that no setting was selected by looking at private records."
+
+
+SHIPPED = Presets(
+    (
+        Preset("tuned on mnist and fashion-mnist", {"steps": 1}),
+        Preset("not tuned", {"width": 2}, dataset="mnist"),
+        Preset("a look at its records", {"width": 3}, dataset="portraits", tuned_on_itself=True),
+    )
+)
+
+
+def claimed(dataset: str | None, earlier: int = 0, **declared: object) -> Tuning:
+    preset = SHIPPED.choose(dataset, 1.0)
+    settings = ResolvedConfig(None, preset.name, preset.tuned_on, (), preset.tuned_on_itself)
+    config = RunConfig("any", "dp-merf", 1.0, **declared)  # type: ignore[arg-type]
+    return tuning_of(config, settings, earlier)
+
+
+def entered(relation: str = RELATION) -> Plan:
+    """The plan of one run, as the account book takes it."""
+    mechanism = NoisySum("sum", 1.0, 5.0)
+    return Plan(Budget(1.0, 1e-5), (mechanism,), 1.0, "any", Plan.new_ident(), relation)
 
 
 def tuning(place: Workplace, *words: str) -> str:
@@ -88,6 +115,33 @@ def test_a_run_that_went_on_beside_this_one_is_told(
     assert "1 earlier run" in tuning(place, *SMALL_MERF)
 
 
+def tell_runs_of_every_end(place: Workplace) -> str:
+    """One of each: released, kept back, never begun, sent, limited, audited."""
+    for words in (("-o", "out"), ("--insecure-noise-seed", "7", "-o", "kept-back")):
+        place.run("synthesize", "digits", *SMALL_MERF, "--epsilon", "1", *words).succeeded()
+    book = Book.open("digits", place.home)
+    never_begun, local = entered(), entered(LOCAL_RELATION)
+    book.enter(never_begun.ident, never_begun)
+    book.enter(local.ident, local)
+    book.mark_released(local.ident, "ab" * 32)
+    assert run_all(place, cell(place))[0].ok
+    small = ("--set", "steps=2", "--set", "features=40", "--set", "width=16", "--set", "latent=4")
+    audit = ("audit", "dp-merf", *small, "--set", "batch=20", "--canaries", "300")
+    place.run(*audit, "--confidence", "0.999999").succeeded()
+    last = ("synthesize", "digits", *SMALL_MERF, "--epsilon", "1", "-o", "last", "--json")
+    return " ".join(place.run(*last).succeeded().json()["claim"]["statement"])
+
+
+def test_every_run_that_was_entered_is_counted_whatever_became_of_it(workplace: Workplace) -> None:
+    """The run that was kept back is just the one that a choice may have been among."""
+    assert (
+        "Tuning is not covered: settings were selected among this and 6 earlier runs on the same "
+        "data (released or not) by a criterion that was not stated"
+    ) in tell_runs_of_every_end(workplace)
+    assert len(workplace.book("enter")) == 7
+    assert understudy.verify(workplace / "last").ok
+
+
 def test_an_owner_who_selected_nothing_may_say_so(place: Workplace) -> None:
     tuning(place, *SMALL_MERF)
     assert tuning(place, *SMALL_MERF, "--selected-by", "nothing") == NOTHING
@@ -115,22 +169,6 @@ def test_another_dataset_has_no_part_in_it(place: Workplace) -> None:
     words = ("synthesize", "others", *SMALL_MERF, "--epsilon", "1", "-o", "others-out")
     place.run(*words).succeeded()
     assert "earlier" not in tuning(place, *SMALL_MERF)
-
-
-SHIPPED = Presets(
-    (
-        Preset("tuned on mnist and fashion-mnist", {"steps": 1}),
-        Preset("not tuned", {"width": 2}, dataset="mnist"),
-        Preset("a look at its records", {"width": 3}, dataset="portraits", tuned_on_itself=True),
-    )
-)
-
-
-def claimed(dataset: str | None, earlier: int = 0, **declared: object) -> Tuning:
-    preset = SHIPPED.choose(dataset, 1.0)
-    settings = ResolvedConfig(None, preset.name, preset.tuned_on, (), preset.tuned_on_itself)
-    config = RunConfig("any", "dp-merf", 1.0, **declared)  # type: ignore[arg-type]
-    return tuning_of(config, settings, earlier)
 
 
 @pytest.mark.parametrize("dataset", ["mnist", "fashion-mnist", "portraits"])

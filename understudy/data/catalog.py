@@ -69,11 +69,11 @@ def load_catalog(name: str, reading: Reading, roles: Roles) -> Found:
     if entry.is_table:
         _refuse_pixels(entry, reading)
         raw, provenance = _find(entry, reading, roles.unit)
-        return Found(entry, assemble(raw, roles, name), provenance)
+        return Found(entry, assemble(raw, roles, name, reading.progress), provenance)
     wanted = _as_loaded(entry, reading)
     raw, provenance = _find(entry, wanted, roles.unit)
     fitted = {part: replace(p, pixels=fit_pixels(p.pixels, wanted)) for part, p in raw.items()}
-    return Found(entry, assemble(fitted, roles, name), provenance)
+    return Found(entry, assemble(fitted, roles, name, reading.progress), provenance)
 
 
 def _check_unit(entry: Entry, unit: str | None) -> None:

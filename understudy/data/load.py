@@ -75,7 +75,8 @@ def load(
     source: a catalog name (`digits`), a folder (class folders, or images with
         metadata.csv/jsonl, Parquet or idx files), a Parquet file, or `hf:owner/name`.
         A path wins over a catalog name only if it is written as one (`./digits`).
-    label: the attribute to learn. Without it: the column called `label`, or the only one.
+    label: the attribute to learn. Without it: the column called `label`, or the only one that
+        there is beside the unit.
     unit: the column that says whom an image belongs to; it is no attribute then.
     size, channels: crop and resize every image to size x size; 1 for grey, 3 for colour.
     classes: the label's class names, declared by the owner. Then a class that does not
@@ -99,7 +100,9 @@ def load(
         path = _existing(text)
         raw, name, provenance = _load_path(path, reading), path.name, path.name
     split = None if set(raw) == {"all"} else "the parts given by the source"
-    return Dataset(name, assemble(raw, roles, text), False, provenance, split=split)
+    return Dataset(
+        name, assemble(raw, roles, text, reading.progress), False, provenance, split=split
+    )
 
 
 def _say_shared(name: str, parts: Mapping[str, Records], progress: Progress) -> None:

@@ -12,10 +12,20 @@ from importlib.metadata import PackageNotFoundError, version
 from understudy.data.records import Records
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.accounting.accountants import local_price, price
-from understudy.privacy.ledger.ledger import Entry, ledger_plan, spent_events, spent_uses
+from understudy.privacy.ledger.entries import Entry
+from understudy.privacy.ledger.released import is_released_form, released_ledger
+from understudy.privacy.ledger.story import ledger_plan, spent_events, spent_uses
 from understudy.privacy.plan.events import Event, LocalEvent, NonPrivate
 from understudy.privacy.plan.plan import LOCAL_RELATION, Plan
-from understudy.release.claim import Claim, LedgerMark, RecordsSummary, Spending, Tuning
+from understudy.release.claim import (
+    FORMAT,
+    FORMAT_0_1,
+    Claim,
+    LedgerMark,
+    RecordsSummary,
+    Spending,
+    Tuning,
+)
 from understudy.release.facts import RunFacts
 
 _NO_BOUND = "none: the plan states no bound"
@@ -93,17 +103,19 @@ def reckon(entries: Sequence[Entry]) -> Reckoning:
 
 
 def build_claim(
-    entries: Sequence[Entry],
+    plan: Plan,
+    facts: RunFacts,
     *,
     tuning: Tuning,
     records: RecordsSummary,
     versions: Mapping[str, str],
 ) -> Claim:
-    """The claim that a ledger supports.
+    """The claim that a finished run supports, and the ledger that is released with it.
 
-    Everything about the run is read from the ledger's first entry (`RunFacts`); only
-    what comes after the run is given here.
+    Guarantee: a function of the plan, of declared facts, and of what is given here; the owner's
+    ledger, which may tell where records made work stop, has no way in.
     """
+    entries = released_ledger(plan, facts.to_json())
     return claim_of(reckon(entries), entries, tuning, records, versions)
 
 
@@ -141,6 +153,7 @@ def claim_of(
         randomness=facts.randomness,
         public_inputs=facts.public_inputs,
         versions=dict(versions),
+        format=FORMAT if is_released_form(entries) else FORMAT_0_1,
     )
 
 

@@ -8,16 +8,19 @@ from pathlib import Path
 
 from understudy.data.records import Records
 from understudy.errors import UserError
-from understudy.privacy.ledger.ledger import read_ledger
+from understudy.privacy.ledger.released import released_ledger
+from understudy.privacy.plan.plan import Plan
 from understudy.release import layout
 from understudy.release.build import summarise
 from understudy.release.card import check_title, data_card
 from understudy.release.claim import Claim
 from understudy.release.croissant import croissant_bytes
+from understudy.release.facts import RunFacts
 from understudy.release.files import new_folder, refuse_existing, write_file
 from understudy.release.gate import copy_refusals, require, run_refusals
 from understudy.release.leaks import folder_refusals
 from understudy.release.manifest import hash_file
+from understudy.release.near_copies import CopyScan
 from understudy.release.seal import seal
 from understudy.release.tables import SHARD_BYTES, check_records, write_shards
 from understudy.release.verify import verify
@@ -38,35 +41,36 @@ def write_release(
     *,
     records: Records,
     claim: Claim,
-    ledger: Path,
+    plan: Plan,
+    facts: RunFacts,
     title: str,
     signing_key: Path | None = None,
     licence: str | None = None,
-    private: Records | None = None,
-    held_out: Records | None = None,
+    scan: CopyScan | None = None,
     shard_bytes: int = SHARD_BYTES,
     announce: Callable[[str], None] | None = None,
 ) -> ReleaseInfo:
     """Write a release folder, whole or not at all.
 
     Guarantee: what appears at `folder` passed the gate and verifies; after any error
-    nothing is there. `private` is needed for empirical claims, whose records must not
-    repeat private ones; `held_out` are records that were not fitted on, and say how near is
-    too near. Neither is looked at for any other claim. `announce` is given the
-    digest before the folder appears: no release goes out that the owner's book misses.
+    nothing is there. It is a function of what is given: synthetic records, their claim, the
+    plan and declared facts; no private record and no ledger of the owner's comes here.
+    `scan` is what a scan for copies of private records found, which an empirical claim
+    needs and no other has. `announce` is given the digest before the folder appears: no
+    release goes out that the owner's book misses.
     """
     refuse_existing(folder)
     check_title(title)
     check_records(records)
     if claim.records != summarise(records):
         raise UserError("the claim describes other records than those to be released.")
-    require(run_refusals(claim, read_ledger(ledger)))
-    ledger_bytes = ledger.read_bytes()
-    require(copy_refusals(claim, records, private, held_out))
+    require(run_refusals(claim, facts))
+    require(copy_refusals(claim, len(records), scan))
     with new_folder(folder) as partial:
         shards = write_shards(records, partial, shard_bytes)
         _write_documents(partial, claim, title, licence, shards, records)
-        write_file(partial / layout.LEDGER, ledger_bytes)
+        ledger = released_ledger(plan, facts.to_json())
+        write_file(partial / layout.LEDGER, b"".join(entry.line() for entry in ledger))
         digest = seal(partial, signing_key)
         require(folder_refusals(partial, claim))
         require(verify(partial, digest=digest).problems)

@@ -1,8 +1,8 @@
 """What a release says of its privacy, as figures; its words are made from them.
 
 `claim.json` holds both. A claim whose words differ from what its figures say is not
-read at all, so the two cannot disagree. The format, words included, is fixed by
-`FORMAT`: change either and the number must change.
+read at all, so the two cannot disagree. A format fixes the words too: change either and
+the number must change.
 """
 
 from __future__ import annotations
@@ -17,11 +17,19 @@ from understudy.errors import UserError
 from understudy.privacy.plan.plan import json_number
 from understudy.release.facts import SPLITS, MethodFacts, PublicInput, Randomness
 from understudy.release.strict_json import Fields, parse_object, readable_bytes
-from understudy.release.words import claim_in_words, unit_in_words
+from understudy.release.words import FORMAT, FORMAT_0_1, claim_in_words, unit_in_words
 
-__all__ = ["Claim", "LedgerMark", "RecordsSummary", "Spending", "Tuning", "claim_in_words"]
+__all__ = [
+    "FORMAT",
+    "FORMAT_0_1",
+    "Claim",
+    "LedgerMark",
+    "RecordsSummary",
+    "Spending",
+    "Tuning",
+    "claim_in_words",
+]
 
-FORMAT = "understudy-claim/1"
 KINDS = ("central", "local", "empirical")
 SCOPE = "this release only"
 ON_TEST_DATA = "test data"
@@ -55,7 +63,7 @@ class Tuning:
 
 @dataclass(frozen=True)
 class LedgerMark:
-    """Which ledger a claim rests on: the hash of its last entry, and their number."""
+    """Which released ledger a claim rests on: the hash of its last entry, and their number."""
 
     head: str
     length: int
@@ -156,6 +164,7 @@ class Claim:
     public_inputs: tuple[PublicInput, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     scope: str = SCOPE
+    format: str = FORMAT
 
     def __post_init__(self) -> None:
         if (self.kind == "empirical") != math.isinf(self.epsilon):
@@ -172,7 +181,7 @@ class Claim:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "format": FORMAT,
+            "format": self.format,
             "statement": self.statement,
             "kind": self.kind,
             "epsilon": json_number(self.epsilon),
@@ -205,9 +214,9 @@ class Claim:
     def from_json(data: Mapping[str, Any], where: str = "claim.json") -> Claim:
         """Read a claim strictly; words that differ from the figures are refused."""
         fields = Fields(data, where)
-        fields.one_of("format", (FORMAT,))
+        form = fields.one_of("format", (FORMAT, FORMAT_0_1))
         statement = list(fields.texts("statement"))
-        claim = _read_claim(fields)
+        claim = _read_claim(fields, form)
         fields.end()
         for number, (said, meant) in enumerate(
             zip(statement, claim.statement, strict=False), start=1
@@ -225,8 +234,9 @@ class Claim:
         return claim
 
 
-def _read_claim(fields: Fields) -> Claim:
+def _read_claim(fields: Fields, form: str) -> Claim:
     return Claim(
+        format=form,
         kind=fields.one_of("kind", KINDS),
         epsilon=fields.number("epsilon"),
         delta=fields.number("delta"),

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import fields
 
-from understudy.privacy.ledger.ledger import Entry
+from understudy.privacy.ledger.entries import Entry
 from understudy.privacy.plan.exact_or_float import noise_of
 from understudy.privacy.plan.plan import RELATION
 from understudy.release.build import Price, Reckoning, claim_of

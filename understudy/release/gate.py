@@ -1,28 +1,25 @@
 """What may be in a release, and what may not; every refusal says why.
 
-The rules here look at the run: was the noise secret, was it finished, was nothing chosen
-on test data, are private records repeated. `leaks.folder_refusals` looks at the files.
+The rules here look at the run: was the noise secret, was nothing chosen on test data, are
+private records repeated. `leaks.folder_refusals` looks at the files.
 
 Real data never decide whether a differentially private release goes out: whether it did
 would itself depend on them. The near-copy scan is therefore a gate for empirical
-releases alone; for others `scan_copies` serves an owner-only warning.
+releases alone, and it ran before; for others it serves an owner-only warning.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from understudy.data.records import Records
 from understudy.errors import PrivacyError
-from understudy.privacy.ledger.ledger import Entry
-from understudy.release.build import run_facts
 from understudy.release.claim import ON_TEST_DATA, Claim
-from understudy.release.near_copies import scan_copies
+from understudy.release.facts import RunFacts
+from understudy.release.near_copies import CopyScan
 
 
-def run_refusals(claim: Claim, entries: Sequence[Entry]) -> list[str]:
-    """Why a run may not be released, from its claim and ledger alone; empty if it may."""
-    facts = run_facts(entries)
+def run_refusals(claim: Claim, facts: RunFacts) -> list[str]:
+    """Why a run may not be released, from its claim and declared facts; empty if it may."""
     reasons = []
     if claim.randomness.insecure_seed or facts.randomness.insecure_seed:
         reasons.append("its noise came from an insecure seed, which anybody could repeat.")
@@ -32,23 +29,20 @@ def run_refusals(claim: Claim, entries: Sequence[Entry]) -> list[str]:
         reasons.append(f"it was a smoke run, limited to about {facts.limit} records.")
     if claim.tuning.by == ON_TEST_DATA:
         reasons.append("it was selected on test data; such results are for benchmarks only.")
-    if entries[-1].kind != "close":
-        reasons.append("it is not finished: its ledger is not closed.")
     return [f"the run may not be released: {reason}" for reason in reasons]
 
 
-def copy_refusals(
-    claim: Claim, synthetic: Records, private: Records | None, held_out: Records | None = None
-) -> list[str]:
-    """Why an empirical release may not go out: it repeats private records, or nearly does.
+def copy_refusals(claim: Claim, count: int, scan: CopyScan | None) -> list[str]:
+    """Why an empirical release of `count` records may not go out: it repeats private ones.
 
-    Guarantee: for a central or local claim neither `private` nor `held_out` is looked at.
+    Guarantee: a central or local claim that comes with a scan is refused whatever the scan found,
+    so that no private record can decide about it.
     """
     if claim.kind != "empirical":
-        return []
-    if private is None:
-        return ["an empirical release needs the private records, to scan for copies of them."]
-    return scan_copies(synthetic, private, held_out).sentences()
+        return [] if scan is None else ["a scan of private records decides about no such claim."]
+    if scan is None or scan.count != count or scan.looked_at not in (0, count):
+        return ["an empirical release needs a scan of all its records for copies of private ones."]
+    return scan.sentences()
 
 
 def require(reasons: Sequence[str]) -> None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 from understudy.errors import UserError
-from understudy.privacy.ledger.ledger import Entry, ledger_plan
+from understudy.privacy.ledger.entries import Entry
+from understudy.privacy.ledger.story import ledger_plan
 from understudy.privacy.plan.plan import Plan
 
 _KINDS = ("plan", "reserve", "commit", "void", "close")

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from understudy.errors import UserError
-from understudy.privacy.ledger.ledger import Entry, read_ledger
+from understudy.privacy.ledger.entries import Entry
+from understudy.privacy.ledger.ledger import read_ledger
 from understudy.release import layout
 from understudy.release.authenticity import check_digest
-from understudy.release.build import Price, Reckoning, reckon
+from understudy.release.build import Price, Reckoning, reckon, run_facts
 from understudy.release.card import card_problems
 from understudy.release.claim import Claim
 from understudy.release.claim_check import claim_problems, version_notes
@@ -146,7 +147,7 @@ class _Check:
     ) -> None:
         try:
             self.problems += claim_problems(claim, entries, reckoning)
-            self.problems += run_refusals(claim, entries)
+            self.problems += run_refusals(claim, run_facts(entries))
         except UNREADABLE as error:
             self.problems.append(reason(error, layout.LEDGER))
         self.notes += version_notes(claim, reckoning.price)

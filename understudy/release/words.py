@@ -1,7 +1,7 @@
 """A claim in plain sentences, for whoever has to answer for the data.
 
-The sentences are a function of the claim's figures and are part of its format
-(`claim.FORMAT`): rewording one is a new version of the format.
+The sentences are a function of the claim's figures and are part of its format: rewording
+one is a new version of the format. Words of formats that were released stay as they were.
 """
 
 from __future__ import annotations
@@ -30,11 +30,19 @@ _SPLIT_WORDS = {
     "none": "The private records were used whole, without a split.",
 }
 
-_LEDGER_WORDS = (
-    "The ledger that comes with the release shows that these figures follow from the uses of "
-    "private records that were recorded ({length} entries): it proves consistency, not honesty, "
-    "for nobody outside can see that the owner's machine did what it recorded."
-)
+FORMAT = "understudy-claim/2"
+FORMAT_0_1 = "understudy-claim/1"
+"""What version 0.1 wrote, beside the owner's own ledger."""
+
+_LEDGER_WORDS = {
+    FORMAT_0_1: "The ledger that comes with the release shows that these figures follow from the "
+    "uses of private records that were recorded ({length} entries): it proves consistency, not "
+    "honesty, for nobody outside can see that the owner's machine did what it recorded.",
+    FORMAT: "The ledger that comes with the release lists every use of private records that was "
+    "planned, all of which is charged ({length} entries), and shows that these figures follow from "
+    "it: it proves consistency, not honesty, for nobody outside can see that the owner's machine "
+    "did no more.",
+}
 
 _FLOAT_WORDS = (
     "Noise was added in floating-point arithmetic: the figures hold for ideal real numbers, and "
@@ -62,7 +70,7 @@ def claim_in_words(claim: Claim) -> list[str]:
         _public_inputs(claim),
         _SPLIT_WORDS[claim.split],
         _soundness(claim),
-        _LEDGER_WORDS.format(length=claim.ledger.length),
+        _LEDGER_WORDS[claim.format].format(length=claim.ledger.length),
     ]
 
 

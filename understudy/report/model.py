@@ -13,7 +13,7 @@ from typing import Any
 from understudy.data.records import Records
 from understudy.errors import UserError
 
-CLAIM_FORMAT = "understudy-claim/1"
+CLAIM_FORMATS = ("understudy-claim/1", "understudy-claim/2")
 METRICS_FORMAT = "understudy-metrics/1"
 _CLAIM_NEEDS = ("statement", "kind", "epsilon", "unit", "relation", "method", "spending")
 
@@ -23,7 +23,7 @@ class ReportData:
     """Everything that both reports show; all of it is, or will be, public.
 
     claim: the content of `claim.json`.
-    ledger: the entries of `ledger.jsonl` as plain objects, in order.
+    ledger: the entries of the released `ledger.jsonl` as plain objects, in order.
     samples: synthetic records, a few of each class; None shows no pictures. For an
         empirical claim nothing formal protects these, so the caller decides.
     settings: the resolved settings as they may be shared (no paths of the owner's).
@@ -38,9 +38,10 @@ class ReportData:
     digest: str | None = None
 
     def __post_init__(self) -> None:
-        if self.claim.get("format") != CLAIM_FORMAT:
+        if self.claim.get("format") not in CLAIM_FORMATS:
             raise UserError(
-                f"claim has format {self.claim.get('format')!r}; a report needs {CLAIM_FORMAT!r}."
+                f"claim has format {self.claim.get('format')!r}; a report needs "
+                f"{' or '.join(CLAIM_FORMATS)}."
             )
         missing = [key for key in _CLAIM_NEEDS if key not in self.claim]
         if missing:
@@ -74,11 +75,13 @@ class Curve:
 class OwnerData:
     """What was computed from real data, and what tells of the owner's machine.
 
+    own_ledger: the entries of the owner's own ledger, which tells where work stopped or was void.
     metrics: the content of `metrics.json`, or None when nothing was evaluated.
     counts: realised numbers of records by name (parts, duplicates dropped).
     warnings: what the owner must look at before a release, such as near copies.
     """
 
+    own_ledger: Sequence[Mapping[str, Any]] = ()
     metrics: Mapping[str, Any] | None = None
     curves: Sequence[Curve] = ()
     timings: Mapping[str, float] = field(default_factory=dict)

@@ -34,7 +34,7 @@ def render_public(data: ReportData) -> str:
 
 def render_owner(data: ReportData, owner: OwnerData) -> str:
     """The owner's report: all of the shareable one, and what real data showed."""
-    return _page("owner.html.j2", {**_public_context(data), **_owner_context(owner)})
+    return _page("owner.html.j2", {**_public_context(data), **_owner_context(data, owner)})
 
 
 def write_reports(folder: Path, data: ReportData, owner: OwnerData) -> tuple[Path, Path]:
@@ -44,7 +44,7 @@ def write_reports(folder: Path, data: ReportData, owner: OwnerData) -> tuple[Pat
     """
     shared = _public_context(data)
     pages = {
-        OWNER_FILE: _page("owner.html.j2", {**shared, **_owner_context(owner)}),
+        OWNER_FILE: _page("owner.html.j2", {**shared, **_owner_context(data, owner)}),
         PUBLIC_FILE: _page("public.html.j2", shared),
     }
     for name, page in pages.items():
@@ -89,17 +89,19 @@ def _public_context(data: ReportData) -> dict[str, Any]:
         "spending": spent,
         "certainty_chart": _certainty_chart(claim) if claim.is_formal else None,
         "cost_chart": _cost_chart(claim, spent),
-        "timeline_chart": svg.at_both_widths(lambda width: timeline(spent, width=width))
-        if spent.attempts
-        else None,
         "sheet": _sheet(data),
         "settings": flat_settings(settings),
         "digest": data.digest,
     }
 
 
-def _owner_context(owner: OwnerData) -> dict[str, Any]:
+def _owner_context(data: ReportData, owner: OwnerData) -> dict[str, Any]:
+    happened = spending(data.claim, owner.own_ledger)
     return {
+        "happened": happened,
+        "timeline_chart": svg.at_both_widths(lambda width: timeline(happened, width=width))
+        if happened.attempts
+        else None,
         "results": results(owner.metrics) if owner.metrics is not None else None,
         "curves": [
             (

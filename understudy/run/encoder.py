@@ -26,7 +26,7 @@ from understudy.encoders.provenance import CENTRAL, PUBLIC, REVEALED, Provenance
 from understudy.errors import UserError, did_you_mean
 from understudy.methods.config import ResolvedConfig, config_to_json, resolve_config
 from understudy.methods.vae import DenseNetVAE, DenseVAE
-from understudy.privacy.ledger.ledger import read_ledger
+from understudy.privacy.ledger.released import released_ledger
 from understudy.progress import Progress, Silent
 from understudy.release.build import reckon
 from understudy.release.leaks import private_columns
@@ -204,12 +204,16 @@ def _prepare(request: EncoderRequest, home: Path | None, progress: Progress) -> 
     method = METHODS[config.method](request.reveal, material.dataset.provenance)
     settings = _settings(method, request, material.dataset)
     method.spend(settings.config, facts)
-    return Prepared(config, method, settings, material, facts, config.count is None, "float")
+    return Prepared(config, method, settings, material, facts, "float")
 
 
 def _cited(encoder: Encoder, folder: RunFolder, prepared: Prepared) -> Encoder:
-    """The encoder with the figures that its ledger comes to, never less than the plan's."""
-    entries = read_ledger(folder.ledger)
+    """The encoder with the figures that its released ledger comes to, never less than the plan's.
+
+    The owner's ledger may tell where work on private records stopped, so its head stays here.
+    """
+    plan, run = folder.read_plan()
+    entries = released_ledger(plan, run)
     found = reckon(entries)
     epsilon = max(found.price.epsilon, found.plan.epsilon)
     provenance = replace(

@@ -24,6 +24,7 @@ from understudy.privacy.plan.exact_or_float import choose_noise, spend_with
 from understudy.privacy.plan.plan import Plan
 from understudy.progress import Progress
 from understudy.release.facts import MethodFacts, Randomness, RunFacts
+from understudy.run.assumed import assumed_public
 from understudy.run.config import RunConfig
 from understudy.run.folder import RunFolder
 from understudy.run.limit import limited_test, limited_train
@@ -54,7 +55,6 @@ class Prepared:
     settings: ResolvedConfig
     material: Material
     facts: Facts
-    inferred_count: bool
     noise: str
     public: Dataset | None = None
 
@@ -76,7 +76,7 @@ def prepare(
         material, facts = _limited(material, facts, config.limit, key)
     noise = choose_noise(method.spend(settings.config, facts), config.noise, config.method)
     public = load_public(config, method, progress)
-    return Prepared(config, method, settings, material, facts, config.count is None, noise, public)
+    return Prepared(config, method, settings, material, facts, noise, public)
 
 
 def gather(
@@ -87,7 +87,11 @@ def gather(
     *,
     needs_label: bool = True,
 ) -> Material:
-    """Read the source and divide it; a record's part depends on the record alone."""
+    """Read the source and divide it; a record's part depends on the record alone.
+
+    A part that no record fell into is said, and no more: a mechanism releases noise then, and
+    nobody but the owner may know.
+    """
     dataset = load(
         config.source,
         label=config.label,
@@ -105,6 +109,8 @@ def gather(
     fractions = {"train": 1 - config.holdout, "test": config.holdout}
     key = open_book(config, home).split_key() if split_key is None else split_key
     halves = keyed_split(everything, fractions, key)
+    for part in (name for name, records in halves.items() if not len(records)):
+        progress.say(f"warning: no record fell into the {part} part of {dataset.name}.")
     return Material(dataset, {"train": halves["train"]}, halves["test"], "keyed-hash", dropped)
 
 
@@ -150,11 +156,10 @@ def training_count(count: int, dataset: Dataset, holdout: float) -> int:
     return math.floor(count * (1 - holdout)) if "all" in dataset.parts else count
 
 
-def sample_count(prepared: Prepared) -> int:
+def sample_count(config: RunConfig, facts: Facts) -> int:
     """How many records the run makes."""
-    count = prepared.config.samples or prepared.facts.counts["train"]
-    limit = prepared.config.limit
-    return count if limit is None else min(count, limit)
+    count = config.samples or facts.counts["train"]
+    return count if config.limit is None else min(count, config.limit)
 
 
 def calibrate(prepared: Prepared) -> Plan:
@@ -166,7 +171,6 @@ def calibrate(prepared: Prepared) -> Plan:
 def run_facts(prepared: Prepared, noise: NoiseSource) -> RunFacts:
     """What the ledger's first line says of the run: declared facts only."""
     info, config = prepared.method.info, prepared.config
-    assumed = ["that the declared count is the true one"] if prepared.inferred_count else []
     return RunFacts(
         method=MethodFacts(
             info.name,
@@ -178,7 +182,7 @@ def run_facts(prepared: Prepared, noise: NoiseSource) -> RunFacts:
         unit=config.unit,
         parts=dict(prepared.facts.counts),
         split=prepared.material.split,
-        assumed_public=tuple(assumed),
+        assumed_public=assumed_public(config, prepared.material.dataset, info.claim),
         public_inputs=public_facts(prepared.public),
         randomness=Randomness(
             source=noise.description,

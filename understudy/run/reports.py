@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from understudy.data.records import Records
 from understudy.evaluate.metric import Evaluation
+from understudy.privacy.ledger.entries import Entry
 from understudy.privacy.ledger.ledger import read_ledger
 from understudy.privacy.ledger.owner_log import read_owner_log
-from understudy.release.claim import Claim
+from understudy.privacy.ledger.released import released_ledger
+from understudy.release.claim import FORMAT_0_1, Claim
 from understudy.release.near_copies import scan_copies
 from understudy.report.model import Curve, OwnerData, ReportData
 from understudy.report.render import write_reports
@@ -30,27 +33,33 @@ def write_run_reports(
     folder: RunFolder, prepared: Prepared, claim: Claim, records: Records, digest: str | None
 ) -> Path:
     """Write `report.html` and `report-public.html` into the run folder; give the owner's."""
-    entries = [
-        {"kind": e.kind, "body": dict(e.body), "hash": e.hash} for e in read_ledger(folder.ledger)
-    ]
+    own = read_ledger(folder.ledger)
+    told = own if claim.format == FORMAT_0_1 else released_ledger(*folder.read_plan())
     released = digest is not None
     public = ReportData(
         title=f"{prepared.method.info.name} on {prepared.material.dataset.name}",
         claim=claim.to_json(),
-        ledger=entries,
+        ledger=_plain(told),
         samples=_pictures(records) if released and records.is_images else None,
         settings={"preset": prepared.settings.preset, "seed": prepared.config.seed}
         | dict(claim.method.config),
         digest=digest,
     )
-    owner_path, _ = write_reports(folder.path, public, _owner_data(folder, prepared, records))
+    owner_path, _ = write_reports(folder.path, public, _owner_data(folder, prepared, records, own))
     return owner_path
 
 
-def _owner_data(folder: RunFolder, prepared: Prepared, records: Records) -> OwnerData:
+def _plain(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    return [{"kind": e.kind, "body": dict(e.body), "hash": e.hash} for e in entries]
+
+
+def _owner_data(
+    folder: RunFolder, prepared: Prepared, records: Records, ledger: Sequence[Entry]
+) -> OwnerData:
     train = prepared.material.parts["train"]
     copies = scan_copies(records, train, prepared.material.test, most=_MOST_SCANNED)
     return OwnerData(
+        own_ledger=_plain(ledger),
         metrics=Evaluation.read(folder.metrics).to_json() if folder.metrics.exists() else None,
         curves=tuple(_curves(folder)),
         timings=folder.times(),

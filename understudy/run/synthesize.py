@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,16 +11,13 @@ from typing import Any
 from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.methods.contract import Forecasting
-from understudy.privacy.ledger.ledger import read_ledger
 from understudy.privacy.plan.plan import Plan
 from understudy.privacy.team.team import Team
 from understudy.progress import Progress, Silent
-from understudy.release.bundle import write_release
 from understudy.release.claim import Claim
-from understudy.release.files import remove_partial
 from understudy.release.gate import run_refusals
-from understudy.release.verify import verify
-from understudy.run.claiming import claim_of
+from understudy.release.near_copies import CopyScan, scan_copies
+from understudy.run.claiming import claim_of, facts_of, tuning_of_run
 from understudy.run.config import RunConfig, read_config
 from understudy.run.context import choose_device
 from understudy.run.folder import RunFolder
@@ -35,6 +31,7 @@ from understudy.run.prepare import (
     require_own_book,
     sample_count,
 )
+from understudy.run.publish import Target, publish
 from understudy.run.reports import write_run_reports
 from understudy.run.sampling import sample
 from understudy.run.start import begin, check_same_facts, enter_and_execute, noise_of
@@ -152,20 +149,27 @@ def synthesize(
     with folder.timed("fit"):
         enter_and_execute(prepared, folder, book, noise, shown, team)
     with folder.timed("sample"):
-        count, method = sample_count(prepared), prepared.method
+        count, method = sample_count(config, prepared.facts), prepared.method
         records = sample(folder, folder, method, count, config.seed, config.device, shown)
-    claim = claim_of(folder, records, prepared, book)
-    refusals = tuple(run_refusals(claim, read_ledger(folder.ledger)))
+    claim = claim_of(folder, records, tuning_of_run(folder, config, prepared.settings, book))
+    scan = _scan(records, prepared) if claim.kind == "empirical" else None
+    refusals = tuple(run_refusals(claim, facts_of(folder)))
     digest = None
     if not refusals:
         announce = partial(book.mark_released, folder.read_plan()[0].ident)
-        target = _Target(out, title, signing_key, announce)
+        target = Target(out, title, signing_key, announce)
         with folder.timed("release"):
-            claim, digest = _release(target, records, claim, folder, prepared)
+            claim, digest = publish(folder, records, claim, target, scan)
         folder.write_json("release.json", {"folder": str(out.resolve()), "digest": digest})
     folder.write_json("claim.json", claim.to_json())
     report = write_run_reports(folder, prepared, claim, records, digest)
     return RunResult(claim, folder.path, out if digest else None, digest, report, refusals)
+
+
+def _scan(records: Records, prepared: Prepared) -> CopyScan:
+    """What an empirical release passes before it is published; a formal claim needs no such look
+    at private records, and must not depend on one."""
+    return scan_copies(records, prepared.material.parts["train"], prepared.material.test)
 
 
 def _resumed(path: Path, config: RunConfig, progress: Progress) -> RunFolder | None:
@@ -180,42 +184,3 @@ def _resumed(path: Path, config: RunConfig, progress: Progress) -> RunFolder | N
             f"not the same: {', '.join(differing)}."
         )
     return RunFolder(path)
-
-
-@dataclass(frozen=True)
-class _Target:
-    """Where a release goes, what it is called, who signs it, and who is told beforehand."""
-
-    out: Path
-    title: str
-    signing_key: Path | None
-    announce: Callable[[str], None]
-
-
-def _release(
-    target: _Target, records: Records, claim: Claim, folder: RunFolder, prepared: Prepared
-) -> tuple[Claim, str]:
-    """Write the release, or accept the one that an earlier start of this run wrote.
-
-    Gives the claim that is in it: what was released stands, whatever happened since.
-    """
-    out = target.out
-    if out.exists():
-        found = verify(out)
-        if found.ok and found.claim is not None and found.claim.ledger == claim.ledger:
-            target.announce(str(found.digest))
-            return found.claim, str(found.digest)
-        raise UserError(f"{out} exists and is not this run's release; choose another with -o.")
-    remove_partial(out)
-    info = write_release(
-        out,
-        records=records,
-        claim=claim,
-        ledger=folder.ledger,
-        title=target.title,
-        signing_key=target.signing_key,
-        private=prepared.material.parts["train"] if claim.kind == "empirical" else None,
-        held_out=prepared.material.test if claim.kind == "empirical" else None,
-        announce=target.announce,
-    )
-    return claim, info.digest

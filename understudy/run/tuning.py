@@ -13,9 +13,11 @@ from understudy.run.config import NOTHING_SELECTED, RunConfig
 def tuning_of(config: RunConfig, settings: ResolvedConfig, earlier_runs: int) -> Tuning:
     """What the owner declared; else what the book and the preset show, claiming no more.
 
-    A preset that was tuned on this very data is never covered, whatever is declared.
-    Undeclared, a choice among earlier runs on the same data is possible and is said to be
-    uncovered; so are settings changed by hand.
+    Guarantee: undeclared, one earlier run on the same data is enough for tuning not to be
+    covered, whatever became of it: a run that was not released may be just the one that was
+    not chosen. How many were released is not said: that may depend on a record. A preset
+    that was tuned on this very data is never covered, whatever is declared; settings changed by
+    hand are not either.
     """
     presets = (f"the presets that ship with the method (this one: {settings.preset})",)
     made = f"what they were made on ({settings.tuned_on})"
@@ -28,7 +30,7 @@ def tuning_of(config: RunConfig, settings: ResolvedConfig, earlier_runs: int) ->
         return Tuning(covered=True)
     if earlier_runs:
         runs = "1 earlier run" if earlier_runs == 1 else f"{earlier_runs} earlier runs"
-        among = (f"this and {runs} on the same data",)
+        among = (f"this and {runs} on the same data (released or not)",)
         return Tuning(False, among, "a criterion that was not stated")
     if settings.changed:
         return Tuning(covered=False)

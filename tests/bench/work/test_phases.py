@@ -12,13 +12,16 @@ import yaml
 from tests import drawing
 from tests.bench.rig import LIMIT, cell, check_whole, run_all
 from tests.workplace import Workplace
+from understudy.bench.evidence.recompute import recomputed
 from understudy.bench.evidence.store import read_store
+from understudy.bench.work import phases
 from understudy.bench.work.cell_folder import PHASES
 from understudy.bench.work.workspace import State, Workspace
 from understudy.errors import UserError
 from understudy.evaluate.protocol import load_protocol
 from understudy.evaluate.utility import Gen2RealAccuracy
 from understudy.privacy.ledger.ledger import read_ledger
+from understudy.release.build import run_facts
 from understudy.release.claim import Claim
 from understudy.release.gate import run_refusals
 
@@ -51,6 +54,30 @@ def test_every_phase_says_what_it_took_and_where(done: Workplace) -> None:
     assert found["data"]["hash"]
 
 
+def test_the_evidence_of_a_run_holds_its_plan(workplace: Workplace) -> None:
+    """Every mechanism whole, so that epsilon follows; the ident of the plan stays here."""
+    outcome, _, _ = run_all(workplace, cell(workplace, "dp-gan"))
+    assert outcome.ok
+    (found,) = evidence(workplace)
+    (entered,) = workplace.book("enter")
+    assert found["claim"]["mechanisms"] == entered["plan"]["mechanisms"]
+    assert found["claim"]["relation"] == entered["plan"]["relation"]
+    assert recomputed(found["claim"]).epsilon == pytest.approx(entered["plan"]["epsilon"])
+    assert entered["plan"]["ident"] not in json.dumps(found)
+
+
+def test_a_run_whose_claim_does_not_follow_is_a_failure_without_a_claim(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = phases._claim
+    monkeypatch.setattr(phases, "_claim", lambda work: {**told(work), "epsilon": 0.5})
+    outcome, _, _ = run_all(workplace, cell(workplace))
+    assert not outcome.ok
+    (found,) = evidence(workplace)
+    assert (found["status"], found["claim"], found["metrics"]) == ("failed", None, None)
+    assert "its claim says epsilon 0.5, but its mechanisms cost 0.99" in found["reason"]
+
+
 def test_no_release_and_no_report_is_written(done: Workplace) -> None:
     names = {path.name for path in done.folder.rglob("*")}
     assert not names & {"release.json", "report.html", "report-public.html", "croissant.json"}
@@ -65,7 +92,7 @@ def test_a_limit_shows_in_metrics_evidence_and_ledger(done: Workplace) -> None:
     assert entries[0].body["run"]["limit"] == LIMIT
     assert entries[0].body["run"]["parts"] == {"train": LIMIT}
     claim = Claim.from_json(json.loads(next(folder.rglob("claim.json")).read_text()))
-    assert "smoke run" in run_refusals(claim, entries)[0]
+    assert "smoke run" in run_refusals(claim, run_facts(entries))[0]
 
 
 def test_a_second_start_touches_nothing(done: Workplace) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.data.samples import encoded, picture, pixels_of, refused, save
+from tests.data.samples import Said, encoded, picture, pixels_of, refused, save
 from understudy.data.images import Reading
 from understudy.data.load import load
 from understudy.data.sources.class_folder import load_class_folder
@@ -55,12 +55,42 @@ def test_nothing_is_skipped_in_silence(class_folder):
         load(class_folder)
 
 
-def test_empty_folders_are_named(tmp_path, class_folder):
+def test_an_empty_class_folder_is_a_class(class_folder):
+    """Its one image, if it came, would change no name and nobody's code."""
     (class_folder / "bird").mkdir()
-    with refused("bird", "no image"):
-        load(class_folder)
+    said = Said()
+    before = load(class_folder, progress=said)
+    assert before.schema.classes == ("bird", "cat", "dog")
+    assert before.part("all").labels.tolist() == [1, 1, 2, 2]
+    assert any("'bird'" in line and "no image" in line for line in said.lines)
+    save(class_folder / "bird" / "1.png", encoded(picture(7)))
+    after = load(class_folder)
+    assert after.schema == before.schema
+    assert after.part("all").labels.tolist() == [0, 1, 1, 2, 2]
+
+
+def test_an_empty_folder_of_an_undeclared_class_is_refused_as_a_full_one_is(class_folder):
+    (class_folder / "bird").mkdir()
+    for _ in ("empty", "with an image"):
+        with refused("'bird'", "not among the declared classes"):
+            load(class_folder, classes=["cat", "dog"])
+        save(class_folder / "bird" / "1.png", encoded(picture(7)))
+
+
+def test_a_class_that_is_empty_in_one_part_is_one_class_of_all_parts(tmp_path):
+    for part in ("train", "test"):
+        for name in "ab":
+            (tmp_path / part / name).mkdir(parents=True)
+        save(tmp_path / part / "b" / "1.png", encoded(picture(1)))
+    assert load(tmp_path).schema.classes == ("a", "b")
+
+
+def test_folders_without_any_image_are_named(tmp_path):
     (tmp_path / "bare").mkdir()
     with refused("bare", "no images"):
+        load(tmp_path / "bare")
+    (tmp_path / "bare" / "cat").mkdir()
+    with refused("bare", "no image"):
         load(tmp_path / "bare")
 
 

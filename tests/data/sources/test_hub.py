@@ -12,6 +12,7 @@ from understudy.data.images import Reading
 from understudy.data.load import load
 from understudy.data.sources import hub
 from understudy.data.sources.assemble import Roles, assemble
+from understudy.progress import Silent
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def splits():
 
 def test_splits_become_parts_with_pixels_and_class_names(splits):
     raw = hub.read_splits(splits, Reading(), "hf:some/pets")
-    parts = assemble(raw, Roles(), "hf:some/pets")
+    parts = assemble(raw, Roles(), "hf:some/pets", Silent())
     assert {name: len(part) for name, part in parts.items()} == {"train": 4, "test": 2, "extra": 2}
     assert parts["train"].schema.classes == ("cat", "dog")
     assert parts["train"].labels.tolist() == [0, 1, 0, 1]

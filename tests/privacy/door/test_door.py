@@ -31,7 +31,8 @@ from understudy.privacy.door.batch import Batch
 from understudy.privacy.door.private_records import PrivateRecords
 from understudy.privacy.door.replay_tape import Tape
 from understudy.privacy.dpsgd.speed import Speed
-from understudy.privacy.ledger.ledger import read_ledger, spent_events, spent_uses
+from understudy.privacy.ledger.ledger import read_ledger
+from understudy.privacy.ledger.story import spent_events, spent_uses
 from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.plan.mechanisms import DPSGD, NoisyHistogram, NoisySum, Reveal
 from understudy.privacy.sums.clipping import Blocks

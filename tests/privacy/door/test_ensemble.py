@@ -25,7 +25,8 @@ from tests.privacy.rig import (
 from understudy.errors import PrivacyError, RunFailed, UserError
 from understudy.privacy.door.batch import TRIAL_ROWS, Batch
 from understudy.privacy.door.ensemble import Ensemble, make_shards
-from understudy.privacy.ledger.ledger import read_ledger, spent_events, spent_uses
+from understudy.privacy.ledger.ledger import read_ledger
+from understudy.privacy.ledger.story import spent_events, spent_uses
 from understudy.privacy.plan.mechanisms import EnsembleGradients, EnsembleVotes
 
 KEY = b"a secret of this dataset"
@@ -55,6 +56,11 @@ def push(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
     """A loss with a gradient of any size, in the direction that the model learned."""
     assert isinstance(model, Constant)
     return 1e9 * (inputs * model.mean).sum()
+
+
+def failing_loss(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
+    del model, inputs
+    raise ValueError("no such loss")
 
 
 # Shards
@@ -220,8 +226,24 @@ def test_no_records_still_give_noise(tmp_path: Path) -> None:
     private = handle(tmp_path, records(0), VOTES, GRADIENTS, count=40)
     ensemble = private.ensemble(4, Constant)
     assert ensemble.noisy_votes(torch.zeros(5, 16)).shape == (5, 3)
-    assert ensemble.noisy_votes(torch.zeros(5, 16), classes=2).shape == (5, 2)
     assert ensemble.noisy_gradients(torch.zeros(2, 16), push).shape == (2, 16)
+    two = private.ensemble(4, lambda batch: Constant(batch, 2))
+    assert two.noisy_votes(torch.zeros(5, 16), classes=2).shape == (5, 2)
+
+
+@pytest.mark.parametrize("count", [0, 40], ids=["no records", "records"])
+def test_whether_there_are_records_decides_no_refusal(tmp_path: Path, count: int) -> None:
+    """What no model could answer is refused before it is charged, whoever is there."""
+    private = handle(tmp_path, records(count), VOTES, GRADIENTS, count=40)
+    ensemble = private.ensemble(4, Constant)
+    with pytest.raises(PrivacyError, match="every model must answer"):
+        ensemble.noisy_votes(torch.zeros(5, 16), classes=2)
+    with pytest.raises(ValueError, match="no such loss"):
+        ensemble.noisy_gradients(torch.zeros(2, 16), failing_loss)
+    one = Constant(Batch(torch.zeros(1, 16), {}))
+    with pytest.raises(PrivacyError, match="sharing nothing"):
+        private.ensemble(4, lambda _: one)
+    assert kinds(tmp_path) == ["plan"]
 
 
 def test_models_that_answer_in_another_width_are_refused(tmp_path: Path) -> None:
@@ -239,6 +261,8 @@ def test_models_that_share_weights_are_refused(tmp_path: Path) -> None:
     one: list[Constant] = []
 
     def go_on(batch: Batch) -> nn.Module:
+        if len(batch) in TRIED:
+            return Constant(batch)
         one.append(one[0] if one else Constant(batch))
         return one[0]
 

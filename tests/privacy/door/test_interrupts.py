@@ -31,8 +31,9 @@ from understudy.privacy.door.door import Door
 from understudy.privacy.door.interrupts import DeferredInterrupt
 from understudy.privacy.dpsgd.loss import Models
 from understudy.privacy.dpsgd.speed import Speed
-from understudy.privacy.ledger.ledger import read_ledger, spent_uses
+from understudy.privacy.ledger.ledger import read_ledger
 from understudy.privacy.ledger.state import State
+from understudy.privacy.ledger.story import spent_uses
 from understudy.privacy.plan.mechanisms import DPSGD, NoisySum
 from understudy.progress import Silent
 

@@ -37,9 +37,10 @@ from understudy.privacy.dpsgd.loss import Loss, Models
 from understudy.privacy.dpsgd.session import DPSGDSession
 from understudy.privacy.dpsgd.speed import Speed
 from understudy.privacy.ledger.journal import Journal
-from understudy.privacy.ledger.ledger import read_ledger, spent_uses
+from understudy.privacy.ledger.ledger import read_ledger
 from understudy.privacy.ledger.owner_log import read_owner_log
 from understudy.privacy.ledger.state import State
+from understudy.privacy.ledger.story import spent_uses
 from understudy.privacy.plan.mechanisms import DPSGD, NoisySum
 from understudy.progress import Silent
 

@@ -21,7 +21,7 @@ from understudy.errors import PrivacyError, UserError
 from understudy.privacy.accounting.accountants import price
 from understudy.privacy.ledger.account_book import Book, default_dataset_name
 from understudy.privacy.ledger.chained_file import Addition, ChainedFile
-from understudy.privacy.ledger.ledger import Entry
+from understudy.privacy.ledger.entries import Entry
 from understudy.privacy.plan.events import Event, Gaussian, LocalGaussian
 from understudy.privacy.plan.mechanisms import DPSGD, NoisySum, Reveal
 from understudy.privacy.plan.plan import Budget, Plan

@@ -16,8 +16,9 @@ from tests.privacy.ledger.deaths import Death, death_between_rename_and_ledger, 
 from tests.privacy.rig import kinds, plan
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.ledger.journal import Journal
-from understudy.privacy.ledger.ledger import read_ledger, spent_uses
+from understudy.privacy.ledger.ledger import read_ledger
 from understudy.privacy.ledger.state import State
+from understudy.privacy.ledger.story import spent_uses
 from understudy.privacy.plan.mechanisms import DPSGD, NoisySum
 
 MECHANISMS = (
@@ -259,7 +260,7 @@ def test_a_failed_open_gives_the_lock_back(folder: Path) -> None:
     ledger = folder / "ledger.jsonl"
     good = ledger.read_bytes()
     ledger.write_bytes(b"nonsense\n")
-    with pytest.raises(UserError, match="not a ledger entry"):
+    with pytest.raises(UserError, match="not an entry"):
         Journal.open(folder)
     ledger.write_bytes(good)
     Journal.open(folder).release_lock()

@@ -16,7 +16,8 @@ import pytest
 from tests.privacy.ledger.kill_target import INTERRUPTED, PLANS
 from tests.privacy.rig import kinds
 from understudy.privacy.ledger.journal import Journal
-from understudy.privacy.ledger.ledger import read_ledger, spent_uses
+from understudy.privacy.ledger.ledger import read_ledger
+from understudy.privacy.ledger.story import spent_uses
 
 LONG = os.environ.get("UNDERSTUDY_AUDIT") == "1"
 MOMENTS = 20 if LONG else 3

@@ -12,15 +12,9 @@ import pytest
 
 from tests.privacy.rig import plan
 from understudy.errors import PrivacyError, UserError
-from understudy.privacy.ledger.ledger import (
-    Entry,
-    Ledger,
-    ledger_plan,
-    next_entry,
-    read_ledger,
-    spent_events,
-    spent_uses,
-)
+from understudy.privacy.ledger.entries import Entry, next_entry
+from understudy.privacy.ledger.ledger import Ledger, read_ledger
+from understudy.privacy.ledger.story import ledger_plan, spent_events, spent_uses
 from understudy.privacy.plan.mechanisms import DPSGD, NoisySum
 
 MECHANISMS = (

@@ -21,7 +21,8 @@ from tests.privacy.rig import (
 )
 from understudy.data.records import Records
 from understudy.errors import PrivacyError, UserError
-from understudy.privacy.ledger.ledger import read_ledger, spent_events
+from understudy.privacy.ledger.ledger import read_ledger
+from understudy.privacy.ledger.story import spent_events
 from understudy.privacy.local.gaussian import LocalNoise
 from understudy.privacy.plan.mechanisms import LocalRelease
 

@@ -22,7 +22,8 @@ from understudy.bench.work.cell_folder import AWAY_RECORD, PACKED, CellFolder
 from understudy.bench.work.workspace import Workspace
 from understudy.durable import replace_durably, write_durably
 from understudy.errors import PrivacyError, UserError
-from understudy.privacy.ledger.ledger import ledger_plan, read_ledger
+from understudy.privacy.ledger.ledger import read_ledger
+from understudy.privacy.ledger.story import ledger_plan
 from understudy.run.config import read_config
 from understudy.run.folder import RunFolder
 from understudy.run.prepare import open_book

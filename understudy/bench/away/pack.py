@@ -188,7 +188,7 @@ def describe_job(
         records={k: _written(room, r)["file"] for k, r in fitting.parts.items()},
         public={k: _written(room, r) for k, r in fitting.public.records.items()},
         seed=fitting.seed,
-        samples=sample_count(prepared),
+        samples=sample_count(prepared.config, prepared.facts),
         shard_key=fitting.shard_key,
         keys=named.keys,
         commit=provenance.commit,

@@ -1,7 +1,8 @@
 """Evidence: the file that a run or a measurement leaves behind, with all it takes to repeat it.
 
-Format 2 (`evidence_schema.json`): checked before it is written, sealed, listed in the index
-of its folder, never overwritten.
+Format 3 (`evidence_schema.json`): checked before it is written, its epsilon recomputed from its
+own mechanisms, sealed, listed in the index of its folder, never overwritten. Format 2, whose
+claims hold no mechanisms, is still read.
 """
 
 from __future__ import annotations
@@ -17,16 +18,19 @@ from typing import Any, Literal
 from understudy.bench.evidence.index import EvidenceIndex, NewFile
 from understudy.bench.evidence.json_schema import check, evidence_schema
 from understudy.bench.evidence.provenance import Provenance
+from understudy.bench.evidence.recompute import claim_problem
 from understudy.bench.evidence.seal import digest, plain_json, seal_of, sealed_bytes
 from understudy.bench.evidence.shareable import hide_places
 from understudy.errors import UserError
 from understudy.release.leaks import machine_paths
 
-FORMAT = "understudy-evidence/2"
+FORMAT = "understudy-evidence/3"
+READABLE = ("understudy-evidence/2", FORMAT)
 _NOT_OF_THE_METHOD = frozenset({"seed", "device", "protocol", "preset", "changes", "limit"})
 
 __all__ = [
     "FORMAT",
+    "READABLE",
     "PhaseEvidence",
     "Provenance",
     "RunEvidence",
@@ -61,7 +65,8 @@ class RunEvidence:
         seed, `settings` (the method's resolved configuration), and the rest of the cell.
     keys: `fit`, `sample` and `evaluate`, 64 hexadecimal digits each.
     public, data_hash: whether the dataset is declared public, and only then its content hash.
-    claim: kind, epsilon, delta, accountant, tuning, ledger head and length; None if no fit ended.
+    claim: kind, epsilon, delta, accountant, relation, the plan's `mechanisms` in full, tuning,
+        ledger head and length; None in a failed run, whose claim may be what failed.
     metrics: what `metrics.json` holds; None in a failed run.
     reason: None, or why it failed. For data that is not public it is the error's class alone.
     limit: the `--limit` of a smoke run; the protocol's stamp must then say so too.
@@ -190,7 +195,7 @@ def write_measurement(
 
 
 def check_content(content: Mapping[str, Any], where: str) -> None:
-    """Refuse what is not evidence of this format, naming the first field that is wrong."""
+    """Refuse what is not evidence of its format, naming the first field that is wrong."""
     check(content, evidence_schema(), where)
     places = machine_paths(content)
     if places:
@@ -198,9 +203,16 @@ def check_content(content: Mapping[str, Any], where: str) -> None:
 
 
 def _checked(content: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The content as plain JSON with a name, which the caller may still change."""
+    """The content as plain JSON with a name, which the caller may still change.
+
+    Guarantee: the claim's epsilon is what its own mechanisms cost, so an index that this
+    package wrote lists no file that says otherwise.
+    """
     plain: dict[str, Any] = plain_json({**content, "name": name})
     check_content({**plain, "seal": seal_of(plain)}, f"evidence {name}")
+    problem = claim_problem(plain)
+    if problem is not None:
+        raise UserError(f"evidence {name}: {problem}")
     return plain
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from understudy.durable import sync_folder, write_durably
 from understudy.errors import UserError
 from understudy.privacy.ledger.chained_file import Addition, ChainedFile
-from understudy.privacy.ledger.ledger import Entry
+from understudy.privacy.ledger.entries import Entry
 
 FILE = "index.jsonl"
 WITHDRAWN = "withdrawn"

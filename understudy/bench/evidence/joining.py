@@ -13,10 +13,11 @@ from understudy.errors import UserError
 def join_evidence(source: Path, into: Path) -> tuple[Path, ...]:
     """Copy every file that `source` vouches for and `into` does not hold, byte for byte.
 
-    All or none: a file that is not trusted, or whose name is taken by another content,
-    refuses the whole. What `source` once listed and no longer holds is not missed.
+    All or none: a file that is not trusted, whose claim its own mechanisms do not bear out, or
+    whose name is taken by another content, refuses the whole. What `source` once listed and no
+    longer holds is not missed.
     """
-    store = read_store(source)
+    store = read_store(source, recompute=True)
     doubtful = [file.name for file in store.untrusted]
     if store.broken or doubtful:
         why = store.broken or f"not trusted: {', '.join(doubtful)}"

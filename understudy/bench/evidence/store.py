@@ -1,15 +1,17 @@
 """A folder of evidence as it is found: every file, and whether it can be trusted.
 
-A file is trusted when the folder's index lists its very bytes, so a trusted file needs no
-second look. Any other is looked into, to say what became of it. Trust covers what happened
-to the file after it was written; whoever can write the whole folder can write another one.
+A file is trusted when the folder's index lists its very bytes: it was checked before it was
+listed, so it needs no second look. Any other is looked into, to say what became of it. Trust
+covers what happened to the file after it was written; whoever can write the whole folder can
+write another one. Who did not write it asks for the second look: then every claim's epsilon is
+recomputed from its own file.
 """
 
 from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +20,7 @@ from understudy.bench.evidence.index import SUFFIX, EvidenceIndex, Listed, sha25
 from understudy.errors import UserError
 from understudy.release.strict_json import parse_object
 
-Trust = Literal["trusted", "edited", "unlisted", "unreadable", "unknown format"]
+Trust = Literal["trusted", "edited", "unlisted", "wrong claim", "unreadable", "unknown format"]
 _WHY: Mapping[str, str] = {
     "edited": "its seal does not fit its content",
     "unlisted": "the index does not list it in this form, though its seal fits",
@@ -60,12 +62,15 @@ class Store:
 
     missing: names that the index lists and that are not there.
     broken: why the index itself cannot be trusted, or None.
+    not_recomputed: names of trusted runs whose epsilon was to be recomputed, and that lack what
+        it takes.
     """
 
     folder: Path
     files: tuple[StoredFile, ...]
     missing: tuple[str, ...]
     broken: str | None
+    not_recomputed: tuple[str, ...] = ()
 
     def of_kind(self, kind: str, *, trusted_only: bool = False) -> tuple[StoredFile, ...]:
         return tuple(f for f in self.files if f.kind == kind and (f.trusted or not trusted_only))
@@ -84,15 +89,26 @@ class Store:
         found += _and_more("untrusted", len(doubtful))
         gone = self.missing[:_MOST_NAMED]
         found += [f"missing: {name}{SUFFIX} is in the index and gone" for name in gone]
-        return found + _and_more("missing", len(self.missing))
+        found += _and_more("missing", len(self.missing))
+        if self.not_recomputed:
+            found.append(
+                f"not recomputed: {len(self.not_recomputed)} of the trusted files (format 2) hold "
+                "no mechanisms"
+            )
+        return found
 
 
 def _and_more(what: str, count: int) -> list[str]:
     return [f"{what}: {count - _MOST_NAMED} more"] if count > _MOST_NAMED else []
 
 
-def read_store(folder: Path) -> Store:
-    """Every evidence file of a folder, with its verdict; the folder is not changed."""
+def read_store(folder: Path, *, recompute: bool = False) -> Store:
+    """Every evidence file of a folder, with its verdict; the folder is not changed.
+
+    recompute: look into every file, also those that the index vouches for. Guarantee: then no
+        trusted file claims another epsilon than its mechanisms cost; those that hold none are
+        counted in the warnings.
+    """
     if not folder.is_dir():
         raise UserError(f"no evidence folder {folder}; give the folder of a suite's evidence.")
     index = EvidenceIndex(folder)
@@ -104,12 +120,20 @@ def read_store(folder: Path) -> Store:
             contents[name] = staged.read_bytes()
     order = [name for name in listed if name in contents]
     order += sorted(contents.keys() - listed.keys())
+    files = tuple(_stored(name, contents[name], listed.get(name), recompute) for name in order)
     return Store(
         folder=folder,
-        files=tuple(_stored(name, contents[name], listed.get(name)) for name in order),
+        files=files,
         missing=tuple(name for name in listed if name not in contents),
         broken=broken,
+        not_recomputed=_not_recomputed(files) if recompute else (),
     )
+
+
+def _not_recomputed(files: Sequence[StoredFile]) -> tuple[str, ...]:
+    from understudy.bench.evidence.recompute import lacks_mechanisms
+
+    return tuple(file.name for file in files if file.trusted and lacks_mechanisms(file.parsed()))
 
 
 def _listed(index: EvidenceIndex) -> tuple[dict[str, Listed], str | None]:
@@ -136,25 +160,30 @@ def _bytes(path: str) -> bytes:
         return b""
 
 
-def _stored(name: str, content: bytes, listed: Listed | None) -> StoredFile:
-    if listed is not None and sha256(content) == listed.sha256:
+def _stored(name: str, content: bytes, listed: Listed | None, recompute: bool) -> StoredFile:
+    vouched = listed is not None and sha256(content) == listed.sha256
+    if listed is not None and vouched and not recompute:
         return StoredFile(name, listed.kind, "trusted", "", content)
-    return _suspect(name, content)
+    return _looked_into(name, content, vouched)
 
 
-def _suspect(name: str, content: bytes) -> StoredFile:
-    """What became of a file that the index does not vouch for."""
-    from understudy.bench.evidence.evidence import FORMAT, check_content
+def _looked_into(name: str, content: bytes, vouched: bool) -> StoredFile:
+    """What a file is; `vouched`: whether the index lists these very bytes."""
+    from understudy.bench.evidence.evidence import FORMAT, READABLE, check_content
+    from understudy.bench.evidence.recompute import claim_problem
     from understudy.bench.evidence.seal import seal_holds
 
     where = f"{name}{SUFFIX}"
     try:
         data = parse_object(content, where)
-        if data.get("format") != FORMAT:
+        if data.get("format") not in READABLE:
             why = f"format {data.get('format')!r}, where {FORMAT!r} is known"
             return StoredFile(name, "", "unknown format", why, content)
         check_content(data, where)
     except UserError as error:
         return StoredFile(name, "", "unreadable", str(error).rstrip("."), content)
-    trust: Trust = "unlisted" if seal_holds(data) else "edited"
-    return StoredFile(name, data["kind"], trust, _WHY[trust], content)
+    problem = claim_problem(data)
+    if problem is not None:
+        return StoredFile(name, data["kind"], "wrong claim", problem.rstrip("."), content)
+    trust: Trust = "edited" if not seal_holds(data) else "trusted" if vouched else "unlisted"
+    return StoredFile(name, data["kind"], trust, _WHY.get(trust, ""), content)

@@ -38,6 +38,7 @@ from understudy.bench.work.phase_keys import EVALUATE_VERSION, EVALUATION_SEED, 
 from understudy.bench.work.source_version import Source
 from understudy.errors import UserError
 from understudy.methods.config import config_to_json
+from understudy.privacy.plan.mechanisms import mechanism_to_json
 from understudy.progress import Progress
 from understudy.run.config import RunConfig
 from understudy.run.folder import RunFolder
@@ -108,17 +109,18 @@ def fit_cell(work: Work) -> None:
 
 def sample_cell(work: Work) -> None:
     """Sample as many records as the cell asks for, and state the claim about them."""
-    from understudy.run.claiming import claim_of
+    from understudy.run.claiming import claim_of, tuning_of_run
     from understudy.run.sampling import sample, sampling_device
 
     if work.is_done("sample"):
         return
-    kept, count = work.folder.sampled(work.keys), sample_count(work.prepared)
+    kept, count = work.folder.sampled(work.keys), sample_count(work.config, work.prepared.facts)
     book = open_book(work.config, work.home)
     fitted, method, device = work.folder.run, work.prepared.method, work.device
     with _phase(work, "sample", kept.path, str(sampling_device(method, device))):
         records = sample(fitted, kept, method, count, work.cell.seed, device, work.progress)
-        claim = claim_of(work.folder.run, records, work.prepared, book)
+        tuning = tuning_of_run(work.folder.run, work.config, work.prepared.settings, book)
+        claim = claim_of(work.folder.run, records, tuning)
         kept.write_json("claim.json", claim.to_json())
 
 
@@ -216,7 +218,7 @@ def evidence_of(work: Work, failure: Failure | None) -> RunEvidence:
         public=work.source.public,
         data_hash=work.source.hash,
         phases={name: _phase_evidence(r) for name, r in records.items() if r is not None},
-        claim=_claim(work.folder.sampled(work.keys)) if done["sample"] else None,
+        claim=_claim(work) if failure is None else None,
         metrics=_metrics(work) if failure is None else None,
         suite=work.suite,
         status="ok" if failure is None else "failed",
@@ -275,7 +277,14 @@ def _phase_evidence(found: Mapping[str, Any]) -> PhaseEvidence:
     return PhaseEvidence(found["seconds"], found["peak_gigabytes"], Provenance.from_json(found))
 
 
-def _claim(kept: RunFolder) -> dict[str, Any]:
-    claim = kept.read_json("claim.json")
-    parts = ("kind", "epsilon", "delta", "accountant", "tuning", "ledger")
-    return {name: claim[name] for name in parts}
+def _claim(work: Work) -> dict[str, Any]:
+    """The claim's figures, and every mechanism of the plan that it follows.
+
+    Guarantee: the mechanisms are whole, so that epsilon follows from the evidence alone; the
+    plan's `ident` and whatever the ledger says of blocks stay with the owner.
+    """
+    claim = work.folder.sampled(work.keys).read_json("claim.json")
+    parts = ("kind", "epsilon", "delta", "accountant", "relation", "tuning", "ledger")
+    plan = work.folder.run.read_plan()[0]
+    mechanisms = [mechanism_to_json(mechanism) for mechanism in plan.mechanisms]
+    return {**{name: claim[name] for name in parts}, "mechanisms": mechanisms}

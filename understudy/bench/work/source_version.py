@@ -23,7 +23,7 @@ from typing import Any
 from understudy.bench.work.phase_keys import Keys
 from understudy.data.catalog import DATA_VARIABLE, Entry, catalog
 from understudy.durable import OWNER_ONLY, replace_durably
-from understudy.privacy.ledger.ledger import canonical
+from understudy.privacy.ledger.entries import canonical_json
 
 FILE = "sources.json"
 
@@ -164,7 +164,7 @@ def _content(place: Path) -> str:
 
 
 def _hash(value: Mapping[str, Any] | list[Any]) -> str:
-    return hashlib.sha256(canonical(value)).hexdigest()
+    return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
 def _in_order(keys: Keys) -> tuple[str, str, str]:

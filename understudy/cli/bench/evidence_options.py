@@ -21,6 +21,14 @@ Protocols = Annotated[
 TrustedOnly = Annotated[
     bool, typer.Option("--trusted-only", help="Leave out files that were edited or are unlisted.")
 ]
+Recompute = Annotated[
+    bool,
+    typer.Option(
+        "--recompute",
+        help="Recompute every run's epsilon from its file's mechanisms; one that differs is "
+        "untrusted. Takes up to a second a plan.",
+    ),
+]
 Out = Annotated[
     Path | None, typer.Option("--out", "-o", help="Write to this file; it must not exist.")
 ]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli.bench.evidence_options import EVIDENCE, EvidenceFolder, TrustedOnly
+from understudy.cli.bench.evidence_options import EVIDENCE, EvidenceFolder, Recompute, TrustedOnly
 from understudy.cli.guard import guarded, print_json
 from understudy.cli.options import AsJson
 
@@ -24,6 +24,7 @@ def command(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False,
     as_json: AsJson = False,
     trusted_only: TrustedOnly = False,
+    recompute: Recompute = False,
 ) -> None:
     """Answer one SELECT over a folder of evidence (needs duckdb, the extra `bench`)."""
     from understudy.bench.evidence.store import read_store
@@ -32,7 +33,7 @@ def command(
 
     if as_csv and as_json:
         raise UserError("give --csv or --json, not both.")
-    store = read_store(evidence)
+    store = read_store(evidence, recompute=recompute)
     answer = ask(store, query, trusted_only=trusted_only)
     if as_json:
         print_json(answer_json(answer))

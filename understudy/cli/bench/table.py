@@ -13,6 +13,7 @@ from understudy.cli.bench.evidence_options import (
     Metrics,
     Out,
     Protocols,
+    Recompute,
     TrustedOnly,
 )
 from understudy.cli.guard import guarded
@@ -37,6 +38,7 @@ def command(
     ] = "text",
     out: Out = None,
     trusted_only: TrustedOnly = False,
+    recompute: Recompute = False,
 ) -> None:
     """Print the figures of a folder of evidence, published ones beside ours."""
     from understudy.bench.evidence.store import read_store
@@ -50,6 +52,9 @@ def command(
         raise UserError(f"--format {format_!r} is not known; {did_you_mean(format_, WRITERS)}")
     wanted = Wanted(tuple(dataset or ()), tuple(metric or ()), tuple(protocol or ()))
     found = build_table(
-        read_store(evidence), wanted, published=published, trusted_only=trusted_only
+        read_store(evidence, recompute=recompute),
+        wanted,
+        published=published,
+        trusted_only=trusted_only,
     )
     show_or_write(WRITERS[format_](found), out, typer.echo)

@@ -1,8 +1,15 @@
-"""From annotation columns to records: which columns are attributes, with which classes."""
+"""From annotation columns to records: which columns are attributes, with which classes.
+
+What is refused here is a record that is none (it has no label, or one that nobody declared), a
+name, or a form. How many records have something in common is never a reason: it is said, and
+loading goes on, because whether a private run is released must not depend on somebody else's
+record.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,8 +19,10 @@ from understudy.data.records import Array, Images, Records
 from understudy.data.schema import Attribute, Schema
 from understudy.data.sources.raw import Column, RawPart, Value
 from understudy.errors import UserError, did_you_mean
+from understudy.progress import Progress
 
 MOST_CLASSES = 1000
+_MOST_NAMED = 10
 
 _WHOLE_NUMBER = re.compile(r"-?\d+")
 
@@ -41,8 +50,15 @@ class Roles:
         return found
 
 
-def assemble(raw: Mapping[str, RawPart], roles: Roles, source: str) -> dict[str, Records]:
-    """The records of each part, all with one schema."""
+def assemble(
+    raw: Mapping[str, RawPart], roles: Roles, source: str, progress: Progress
+) -> dict[str, Records]:
+    """The records of each part, all of one form and with one schema.
+
+    Guarantee: whether this refuses follows from the names of columns and classes, the form of an
+    image, and each record by itself; never from how many records there are of a kind.
+    """
+    _require_one_form(raw, source)
     columns, left_out = _shared_columns(raw)
     units = _units(raw, columns, left_out, roles, source)
     if roles.unit is not None:
@@ -60,8 +76,10 @@ def assemble(raw: Mapping[str, RawPart], roles: Roles, source: str) -> dict[str,
         raise UserError(f"classes were declared without a label; name the label of {source} too.")
     if label is not None and roles.classes is not None:
         attributes[label] = Attribute(label, roles.classes)
+        for name in columns[label].named:
+            _require_declared(name, attributes[label])
     elif label is not None and columns[label].classes is None and roles.declared is None:
-        _refuse_single_image_class(label, columns[label])
+        _say_rare_classes(attributes[label], columns[label], progress)
     schema = Schema(tuple(attributes.values()), label=label)
     return {part: _records(raw[part], schema, units.get(part)) for part in raw}
 
@@ -82,7 +100,8 @@ def _shared_columns(raw: Mapping[str, RawPart]) -> tuple[dict[str, Column], dict
         elif len({piece.classes for piece in present}) > 1:
             left_out[name] = "has other class names in one part than in another"
         else:
-            columns[name] = Column(_joined(present), present[0].classes)
+            named = tuple(dict.fromkeys(one for piece in present for one in piece.named))
+            columns[name] = Column(_joined(present), present[0].classes, named)
     return columns, left_out
 
 
@@ -98,14 +117,14 @@ def _why_not_an_attribute(column: Column, names: Sequence[str]) -> str | None:
         return None
     if None in column.values:
         return f"has no value for {names[list(column.values).index(None)]}"
-    if column.classes is None and len(set(column.values)) > MOST_CLASSES:
+    if column.classes is None and len(_classes_found(column)) > MOST_CLASSES:
         return f"has more than {MOST_CLASSES} distinct values"
     return None
 
 
 def _classes_found(column: Column) -> tuple[str, ...]:
-    """The values that occur, by name; whole numbers by size."""
-    found = {str(value) for value in column.values}
+    """The values that occur and the classes that have a place, by name; whole numbers by size."""
+    found = {*(str(value) for value in column.values), *column.named}
     if all(_WHOLE_NUMBER.fullmatch(value) for value in found):
         return tuple(sorted(found, key=lambda value: (int(value), value)))
     return tuple(sorted(found))
@@ -114,6 +133,7 @@ def _classes_found(column: Column) -> tuple[str, ...]:
 def _choose_label(
     attributes: Mapping[str, Attribute], left_out: Mapping[str, str], roles: Roles, source: str
 ) -> str | None:
+    """By the names of columns: whether one of them can be an attribute may hang on one record."""
     if roles.label is not None:
         if roles.label in left_out:
             raise UserError(
@@ -129,16 +149,40 @@ def _choose_label(
         return "label"
     if "label" in left_out:
         raise UserError(f"column 'label' of {source} cannot be used: it {left_out['label']}.")
-    return next(iter(attributes)) if len(attributes) == 1 else None
+    return next(iter(attributes)) if len(attributes) == 1 and not left_out else None
 
 
-def _refuse_single_image_class(label: str, column: Column) -> None:
-    values, counts = np.unique([str(value) for value in column.values], return_counts=True)
-    if 1 in counts:
-        name = str(values[list(counts).index(1)])
+def _require_one_form(raw: Mapping[str, RawPart], source: str) -> None:
+    """A part is read by itself; only here do its images meet those of another."""
+    forms = {part: content.pixels.shape[1:] for part, content in raw.items()}
+    if len(set(forms.values())) > 1:
+        told = ", ".join(f"{part} {'x'.join(map(str, form))}" for part, form in forms.items())
         raise UserError(
-            f"class {name!r} of {label!r} has a single image; merge it into another class, "
-            "drop it, or add images."
+            f"the parts of {source} hold images of different forms ({told}); pass --size and "
+            "--channels to make them one."
+        )
+
+
+def _say_rare_classes(label: Attribute, column: Column, progress: Progress) -> None:
+    """What a person would want to know of them, and what must not stop a run."""
+    counts = Counter(str(value) for value in column.values)
+    for words, count in (("no image", 0), ("a single image", 1)):
+        rare = [name for name in label.classes if counts[name] == count]
+        if rare:
+            names = ", ".join(map(repr, rare[:_MOST_NAMED]))
+            more = f" and {len(rare) - _MOST_NAMED} more" if len(rare) > _MOST_NAMED else ""
+            progress.say(
+                f"warning: of {label.name!r} these classes have {words}: {names}{more}; their "
+                "names are used as public all the same: merge a class into another, or drop it, "
+                "if nobody may know of it."
+            )
+
+
+def _require_declared(name: str, attribute: Attribute) -> None:
+    if name not in attribute.classes:
+        raise UserError(
+            f"class {name!r} of {attribute.name!r} is not among the declared classes; "
+            f"{did_you_mean(name, attribute.classes)}"
         )
 
 
@@ -184,10 +228,7 @@ def _codes(column: Column, attribute: Attribute) -> Array:
     for i, value in enumerate(_spelled_out(column)):
         name = _spelled(value, column)
         if name not in code_of:
-            raise UserError(
-                f"class {name!r} of {attribute.name!r} is not among the declared classes; "
-                f"{did_you_mean(name, code_of)}"
-            )
+            _require_declared(name, attribute)
         codes[i] = code_of[name]
     return codes
 

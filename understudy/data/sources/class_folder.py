@@ -1,4 +1,8 @@
-"""A folder of class folders: `photos/cat/1.png` is an image whose label is `cat`."""
+"""A folder of class folders: `photos/cat/1.png` is an image whose label is `cat`.
+
+The classes are the folders, also those that are empty: which classes there are must not depend on
+the one image that a folder may hold.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +31,16 @@ def load_class_folder(folder: Path, reading: Reading) -> dict[str, RawPart]:
 def _load_part(folder: Path, reading: Reading) -> RawPart:
     paths: list[Path] = []
     labels: list[str] = []
-    for class_folder in _class_folders(folder):
+    class_folders = _class_folders(folder)
+    for class_folder in class_folders:
         found = _images_below(class_folder)
-        if not found:
-            raise UserError(f"class folder {class_folder} holds no image; fill it or remove it.")
         paths.extend(found)
         labels.extend([class_folder.name] * len(found))
+    if not paths:
+        raise UserError(f"the class folders in {folder} hold no image; put in at least one.")
     pixels = read_images(paths, reading, folder)
-    return RawPart(pixels, [str(path) for path in paths], {LABEL: Column(labels)})
+    column = Column(labels, named=tuple(class_folder.name for class_folder in class_folders))
+    return RawPart(pixels, [str(path) for path in paths], {LABEL: column})
 
 
 def _class_folders(folder: Path) -> list[Path]:

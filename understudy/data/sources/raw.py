@@ -28,13 +28,16 @@ class Column:
     """One annotation per image.
 
     classes: the names that the source itself declares (a `ClassLabel`); `values` are then
-        codes into them. `None`: classes are whatever values occur.
+        codes into them. `None`: classes are whatever values occur, and those in `named`.
+    named: classes that the source has a place for, whether anything is in it or not: the names of
+        class folders.
     values: may be an array of codes where classes are declared: large sets with many
         attributes are then not spelled out value by value.
     """
 
     values: Sequence[Value] | Array
     classes: tuple[str, ...] | None = None
+    named: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

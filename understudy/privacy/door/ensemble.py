@@ -38,13 +38,17 @@ def make_shards(records: Records, origin: Records, shards: int, key: bytes) -> l
 
 
 class Ensemble:
-    """Sealed models, one per shard that is not empty."""
+    """Sealed models, one per shard that is not empty.
+
+    What a model must be able to do is tried with one that learnt made-up records: whether a shard
+    has records, and so a model that could fail, is private.
+    """
 
     def __init__(self, door: Door, part: str, shards: list[Records], train: Train) -> None:
         self._door, self._part, self._count = door, part, len(shards)
         self._schema = shards[0].schema
         self._models: list[nn.Module] = []
-        self._try(train, shards[0])
+        self._made_up = self._try(train, shards[0])
         with door.breaking():
             for shard in shards:
                 if len(shard):
@@ -53,19 +57,23 @@ class Ensemble:
                         self._models.append(train(batch).eval())
             _refuse_shared_memory(self._models)
 
-    def _try(self, train: Train, like: Records) -> None:
-        """Refuse a `train` that fails on a shard of one extreme record, or of a few."""
+    def _try(self, train: Train, like: Records) -> nn.Module:
+        """Refuse a `train` that fails on a shard of one extreme record, or of a few, or that goes
+        on with the same model; what it made of the last."""
+        models = []
         for rows in (1, TRIAL_ROWS):
             batch = extreme_batch(like, rows, self._door.device)
             with secluded(self._door.noise.callback_stream_seed()):
                 try:
-                    train(batch)
+                    models.append(train(batch).eval())
                 except Exception as error:
                     raise UserError(
                         f"train fails on a shard of {rows} extreme records, so it could fail on a "
                         f"private one: {type(error).__name__}: {error}; let it return an untrained "
                         "model instead."
                     ) from error
+        _refuse_shared_memory(models)
+        return models[-1]
 
     def noisy_votes(self, inputs: torch.Tensor, classes: int | None = None) -> torch.Tensor:
         """Noisy vote counts [inputs, classes] of the models on public or generated inputs.
@@ -75,10 +83,12 @@ class Ensemble:
         `sigma * sqrt(2)`. Event: one Gaussian with multiplier `sigma` per input.
 
         `classes` is the declared width of every model's answer, by default the number of
-        the label's classes; without any model the counts are noise.
+        the label's classes; without any model the counts are noise. A question that a model of
+        made-up records cannot answer is refused before it is charged.
         """
         width = len(self._schema.classes) if classes is None else classes
         planned = self._planned(EnsembleVotes)
+        self._answers(self._made_up, inputs, width)
         deviation = planned.sigma * math.sqrt(2.0)
         return self._door.release(
             planned, len(inputs), lambda: self._votes(inputs, width), deviation
@@ -92,15 +102,15 @@ class Ensemble:
         Guarantee: each model's gradient tensor is clipped as one vector to L2 norm `clip`;
         adding or removing one unit *replaces* one of them: sensitivity `2 * clip`. Noise of
         standard deviation `sigma * 2 * clip`. Event: one Gaussian with multiplier `sigma`
-        per call.
+        per call. A loss that fails with a model of made-up records does so before it is charged.
         """
         planned = self._planned(EnsembleGradients)
+        self._gradient(self._made_up, inputs, loss)
 
         def exact() -> torch.Tensor:
             total = ClippedSum(planned.clip, inputs.numel(), inputs.device, single=True)
             for number, model in enumerate(self._models):
-                with secluded(self._door.noise.callback_stream_seed()):
-                    total.add(_input_gradient(model, inputs, loss), np.array([number]))
+                total.add(self._gradient(model, inputs, loss), np.array([number]))
             return total.finish().reshape(inputs.shape)
 
         return self._door.release(planned, 1, exact, planned.sigma * 2 * planned.clip)
@@ -108,15 +118,28 @@ class Ensemble:
     def _votes(self, inputs: torch.Tensor, classes: int) -> torch.Tensor:
         counts = torch.zeros(len(inputs), classes, dtype=torch.float64, device=inputs.device)
         for model in self._models:
-            with secluded(self._door.noise.callback_stream_seed()), torch.no_grad():
-                answers = model(inputs)
-            # Another width could be broadcast, and one model would have many votes.
-            if answers.shape != counts.shape:
-                raise PrivacyError(
-                    f"every model must answer {list(counts.shape)}, not {list(answers.shape)}."
-                )
+            answers = self._answers(model, inputs, classes)
             counts += nn.functional.one_hot(answers.argmax(dim=1), classes)
         return counts
+
+    def _answers(self, model: nn.Module, inputs: torch.Tensor, classes: int) -> torch.Tensor:
+        with secluded(self._door.noise.callback_stream_seed()), torch.no_grad():
+            answers: torch.Tensor = model(inputs)
+        # Another width could be broadcast, and one model would have many votes.
+        if answers.shape != (len(inputs), classes):
+            raise PrivacyError(
+                f"every model must answer {[len(inputs), classes]}, not {list(answers.shape)}."
+            )
+        return answers
+
+    def _gradient(
+        self,
+        model: nn.Module,
+        inputs: torch.Tensor,
+        loss: Callable[[nn.Module, torch.Tensor], torch.Tensor],
+    ) -> torch.Tensor:
+        with secluded(self._door.noise.callback_stream_seed()):
+            return _input_gradient(model, inputs, loss)
 
     def _planned(self, kind: type[EnsembleVotes] | type[EnsembleGradients]):  # type: ignore[no-untyped-def]
         for mechanism in self._door.plan.mechanisms:

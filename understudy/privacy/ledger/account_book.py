@@ -22,7 +22,7 @@ from understudy.durable import OWNER_ONLY, replace_durably
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.ledger.account_totals import BookRun, Totals, total_of
 from understudy.privacy.ledger.chained_file import Addition, ChainedFile
-from understudy.privacy.ledger.ledger import Entry
+from understudy.privacy.ledger.entries import Entry
 from understudy.privacy.plan.plan import Plan
 
 FORMAT = "understudy-book/1"

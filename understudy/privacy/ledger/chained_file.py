@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,9 @@ from typing import Any
 
 from understudy.durable import append_at, sync_folder
 from understudy.errors import UserError
-from understudy.privacy.ledger.ledger import Entry, next_entry
+from understudy.privacy.ledger.entries import Entry, next_entry, parse_line
+
+_REMEDY = "; restore the file from a copy"
 
 Addition = tuple[str, Mapping[str, Any]]
 """The kind and body of an entry to come."""
@@ -75,22 +76,9 @@ class ChainedFile:
         *lines, torn = content.split(b"\n")
         entries: list[Entry] = []
         for number, line in enumerate(lines, start=1):
-            entries.append(self._parse(line, entries, number))
+            place = f"{self._what}, line {number}"
+            entries.append(parse_line(line + b"\n", entries, place, _REMEDY))
         return tuple(entries), len(content) - len(torn)
-
-    def _parse(self, line: bytes, before: Sequence[Entry], number: int) -> Entry:
-        place = f"{self._what}, line {number}"
-        try:
-            data = json.loads(line)
-            entry = next_entry(before, data["kind"], data["body"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{place}: not an entry; restore the file from a copy.") from error
-        if entry.line() != line + b"\n":
-            raise UserError(
-                f"{place}: does not follow from the line before (edited, moved or lost); "
-                "restore the file from a copy."
-            )
-        return entry
 
     def _write(self, descriptor: int, end: int, lines: bytes) -> None:
         try:

@@ -20,8 +20,10 @@ from typing import Any
 
 from understudy.durable import sync_folder, write_durably
 from understudy.errors import PrivacyError, UserError
-from understudy.privacy.ledger.ledger import Entry, Ledger, spent_uses
+from understudy.privacy.ledger.entries import Entry
+from understudy.privacy.ledger.ledger import Ledger
 from understudy.privacy.ledger.state import State, load_state, save_state
+from understudy.privacy.ledger.story import spent_uses
 from understudy.privacy.plan.plan import Plan
 
 
@@ -46,9 +48,18 @@ class Journal:
 
     @classmethod
     def open(cls, folder: Path) -> Journal:
-        """Go on with a run, first settling what a dead process left: commit or void."""
+        """Go on with a run, first settling what a dead process left: commit or void.
+
+        Guarantee: a run in which a callback failed on private records is never gone on with.
+        """
         with _locked(folder) as lock:
-            journal = cls(folder, Ledger.open(folder / "ledger.jsonl"), lock)
+            ledger = Ledger.open(folder / "ledger.jsonl")
+            if ledger.failed:
+                raise PrivacyError(
+                    f"the run in {folder} is over: a callback failed on private records, so it is "
+                    "never resumed or released; mend the method and start a new run."
+                )
+            journal = cls(folder, ledger, lock)
             _make_rooms(folder)
             journal._recover()
             return journal

@@ -70,19 +70,19 @@ def test_a_replay_of_old_inputs_is_seen(monkeypatch: pytest.MonkeyPatch) -> None
 
     asked = argparse.Namespace(network="tiny", public_rows=4, timed=1)
     cpu = torch.device("cpu")
-    assert script.check_recording(cpu, asked)["worst_relative_error"] < 1e-3
+    assert script.check_replay(cpu, asked)["worst_relative_error"] < 1e-3
     monkeypatch.setattr(script, "capture_on", lambda _: stale)
     # The product compares once, when it records; the check must see what goes wrong later.
     monkeypatch.setattr(script.Gradients, "_compare", lambda *_: None)
-    found = script.check_recording(cpu, asked)
+    found = script.check_replay(cpu, asked)
     assert found["recorded"]
     assert found["worst_relative_error"] > script.PROMISED["recording"]
 
 
 def test_nothing_is_timed_beside_other_work() -> None:
     asked = argparse.Namespace(network="tiny", public_rows=4, timed=0)
-    assert script.check_recording(torch.device("cpu"), asked)["milliseconds"] == {}
-    timed = script.check_recording(
+    assert script.check_replay(torch.device("cpu"), asked)["milliseconds"] == {}
+    timed = script.check_replay(
         torch.device("cpu"), argparse.Namespace(**vars(asked) | {"timed": 1})
     )
     assert set(timed["milliseconds"]) == {"computed", "replayed"}

@@ -21,8 +21,8 @@ from understudy.release.gate import copy_refusals, require, run_refusals
 from understudy.release.leaks import folder_refusals
 from understudy.release.manifest import hash_file
 from understudy.release.near_copies import CopyScan
+from understudy.release.parquet_tables import SHARD_BYTES, check_records, write_shards
 from understudy.release.seal import seal
-from understudy.release.tables import SHARD_BYTES, check_records, write_shards
 from understudy.release.verify import verify
 
 

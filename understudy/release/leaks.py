@@ -14,9 +14,9 @@ from understudy.errors import UserError
 from understudy.release import layout
 from understudy.release.claim import Claim
 from understudy.release.manifest import is_plain, listed_files
+from understudy.release.parquet_tables import table_problems
 from understudy.release.pickles import file_may_hold_pickle, text_holds_pickle
 from understudy.release.strict_json import parse_object
-from understudy.release.tables import table_problems
 
 _PATH = re.compile(
     r"(?<![\w/:.])(?:/[\w.-]+/[\w.-]+|~(?:[A-Za-z_][\w.-]*)?/\w|[A-Za-z]:[\\/]\w|file:/|\\\\\w)"

@@ -11,7 +11,7 @@ from understudy.errors import UserError
 from understudy.release import layout
 from understudy.release.claim import Claim
 from understudy.release.manifest import MANIFEST, listed_files
-from understudy.release.tables import read_records
+from understudy.release.parquet_tables import read_records
 
 
 def load_release(folder: Path | str) -> tuple[Records, Claim]:

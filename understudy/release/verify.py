@@ -25,8 +25,8 @@ from understudy.release.doubt import UNREADABLE, reason
 from understudy.release.gate import run_refusals
 from understudy.release.ledger_check import ledger_problems
 from understudy.release.manifest import MANIFEST, is_plain
+from understudy.release.parquet_tables import table_problems
 from understudy.release.seal import Seal, check_seal
-from understudy.release.tables import table_problems
 
 _RUN_MARK = "config.yaml"
 """What a run folder has and no release may have."""

@@ -251,7 +251,7 @@ def check_engine(precision: str, device: torch.device, asked: argparse.Namespace
     speed = Speed(precision=precision, cuda_graph=not asked.computed)
     expected = 1536.0 if device.type == "cuda" else float(count)
     engine = engine_for(network, mechanism, speed, records, expected)
-    engine.try_again({})
+    engine.run_trials({})
     assert engine._backend is not None
     errors = _errors(engine, asked.draws)
     unrounded = None
@@ -280,7 +280,7 @@ def _replayed(engine: GradientEngine) -> float | None:
     """How far what a replay adds lies from what is computed, all but two records used."""
     if engine._graph is None:
         return None
-    trial = engine._subject.made_up(engine._rows)
+    trial = engine._subject.random_rows(engine._rows)
     used = engine._first(engine._rows - 2)
     found, wanted = (way(trial, {}, used) for way in (engine._graph, engine._work))
     pairs = zip(found.tensors, wanted.tensors, strict=True)
@@ -306,7 +306,7 @@ def others_moved(engine: GradientEngine, many: int) -> dict[str, float]:
     comes before them, so that each has another place; and when the last becomes another. Replayed,
     where steps are."""
     rows = engine._rows
-    trial, other = engine._subject.made_up(rows), engine._subject.made_up(rows, 1)
+    trial, other = engine._subject.random_rows(rows), engine._subject.random_rows(rows, 1)
     later = _joined(other.rows(0, many), trial.rows(0, (rows - 1) * many))
     beside = _joined(trial.rows(0, (rows - 1) * many), other.rows(0, many))
 
@@ -333,8 +333,8 @@ def _joined(first: Batch, second: Batch) -> Batch:
 def _errors(engine: GradientEngine, many: int) -> list[float]:
     """Of every record of a full micro-batch, beside its own gradient alone in float32."""
     assert engine._backend is not None
-    trial = engine._subject.made_up(engine._rows)
-    _, together = engine._subject.computed(engine._backend, trial, {})
+    trial = engine._subject.random_rows(engine._rows)
+    _, together = engine._subject.per_example(engine._backend, trial, {})
     found, loss, bound = [], Denoise(), engine.bound
     for record in range(engine._rows):
         alone = trial.rows(record * many, (record + 1) * many)

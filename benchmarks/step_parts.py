@@ -35,7 +35,7 @@ from understudy.nets.per_example.expanded import ExpandedBackend
 from understudy.nets.per_example.twins import copy_buffers
 from understudy.privacy.door.batch import make_batch, with_draws
 from understudy.privacy.door.door import Door
-from understudy.privacy.door.rng_isolation import secluded
+from understudy.privacy.door.rng_isolation import isolated_rng
 from understudy.privacy.dpsgd.session import DPSGDSession
 from understudy.privacy.ledger.journal import Journal
 from understudy.privacy.noise.source import NoiseSource
@@ -128,7 +128,7 @@ def parts(stage: Stage) -> dict[str, Callable[[], object]]:
             pass
 
     def seclusion() -> None:
-        with secluded(noise.callback_stream_seed()):
+        with isolated_rng(noise.callback_stream_seed()):
             pass
 
     def optimise() -> None:

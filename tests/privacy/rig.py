@@ -144,6 +144,23 @@ class Silence(NoiseSource):
         return torch.ones(count, dtype=torch.bool, device=device)
 
 
+class Noting(NoiseSource):
+    """True noise and true sampling; keeps who joined, and at which rate that was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.joined: list[torch.Tensor] = []
+        self.asked: list[tuple[int, float]] = []
+
+    def bernoulli(
+        self, count: int, rate: float, device: torch.device | str = "cpu"
+    ) -> torch.Tensor:
+        joined = super().bernoulli(count, rate, device)
+        self.joined.append(joined.cpu())
+        self.asked.append((count, rate))
+        return joined
+
+
 def pixels(batch: Batch) -> torch.Tensor:
     return batch.features.flatten(1)
 

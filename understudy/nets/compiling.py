@@ -1,4 +1,4 @@
-"""torch's compiler, for functions that several engines of one process use."""
+"""`torch.compile`, for functions that several engines of one process use."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 
 def compiled(function: Callable[..., Any], **how: Any) -> Callable[..., Any]:
-    """The function, compiled apart from every other use of it.
+    """The function, compiled with a code object of its own.
 
-    torch counts how often one code object was compiled, for whatever shapes and networks, and
-    after the eighth time computes it as it stands, or raises. So each caller has a code
-    object of its own: the ninth run of a process is as quick as the first.
+    torch counts how often it compiled a code object, for any shapes and networks, and after the
+    eighth time runs it eagerly, or raises. With a copy of the code object for each caller, the
+    ninth run of a process is as fast as the first.
     """
     import torch
 

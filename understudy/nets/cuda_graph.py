@@ -1,7 +1,7 @@
-"""Gradients on inputs of one shape, step after step: on a GPU captured once, then replayed.
+"""Gradients on inputs of one shape, captured on a GPU as a CUDA graph and replayed at each step.
 
-A small network's kernels take less time than its host needs to launch them one by one; replayed
-(as a CUDA graph) they are launched together. Nothing but speed rests on it.
+A small network's kernels take less time than the host needs to launch them one by one; a replay
+launches them together. Only speed depends on it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from torch import nn
 
 Inputs = Mapping[str, torch.Tensor]
 Capture = Callable[[Callable[[], None]], Callable[[], None]]
-"""Runs some work, always on the same tensors, and gives what replays it as a CUDA graph."""
+"""Captures work that always reads and writes the same tensors; returns its replay."""
 
 _TOLERANCE = 1e-2
-"""Of gradients in bfloat16, by norm; sums by atomic additions round in another order each time."""
+"""Relative difference of norms in bfloat16: atomic additions round in another order each time."""
 
 _WORDS = 200
 
@@ -24,9 +24,9 @@ _WORDS = 200
 class Gradients:
     """Sets `.grad` of parameters to the gradients of a loss.
 
-    loss: of inputs, whose names, shapes and devices stay; it draws nothing at random and brings
-        nothing from the host. capture: None computes each time anew. say: is told, once, why
-        nothing is captured though it was asked for.
+    loss: a function of inputs that keep their names, shapes and devices; it draws no random values
+        and copies nothing from the host. capture: None computes without a CUDA graph. say:
+        receives one line if the capture fails.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class Gradients:
         except RuntimeError as error:
             self._capture = None
             why = " ".join(str(error).split())[:_WORDS]
-            self._say(f"steps are not captured as a CUDA graph, so they are slower: {why}")
+            self._say(f"steps run without a CUDA graph, so they are slower: {why}")
 
     def _compare(self, replay: Callable[[], None], inputs: Inputs) -> None:
-        """Refuse a CUDA graph that gives other gradients than were computed, of other inputs than
-        it was captured with: rows of one of them change places."""
+        """Refuse a replay whose gradients are not those computed without it, on inputs it was not
+        captured with: the rows of one of them change places."""
         name, value = next(iter(inputs.items()))
         others = {**inputs, name: value.roll(1, 0)}
         self._compute(others)

@@ -15,9 +15,8 @@ import torch
 from tests.privacy.dpsgd.test_cuda_graph import Captures, Written, use
 from tests.scripts import load_script, run_bare
 from understudy.privacy.dpsgd import backend_choice as choice_module
-from understudy.privacy.dpsgd.cuda_graph import GraphedWork, Trial
-from understudy.privacy.dpsgd.trials import Subject
-from understudy.privacy.dpsgd.trials import Trial as RowsTrial
+from understudy.privacy.dpsgd.cuda_graph import GraphedWork, GraphTrial
+from understudy.privacy.dpsgd.trials import Subject, Trial
 from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.sums.gradient_pieces import Pieces
 
@@ -93,7 +92,7 @@ def test_rounding_that_a_neighbour_changes_is_seen(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each record's gradient is right to 1e-4, and yet the others' sum moves."""
-    right = Subject.computed
+    right = Subject.per_example
 
     def rounded(self: Subject, *words: Any) -> tuple[torch.Tensor, Any]:
         values, found = right(self, *words)
@@ -108,9 +107,9 @@ def test_rounding_that_a_neighbour_changes_is_seen(
     asked = argparse.Namespace(network="tiny", draws=2, records=6, computed=True)
     cpu = torch.device("cpu")
     assert max(script.check_engine("float32", cpu, asked)["others_moved"].values()) <= 1e-6
-    monkeypatch.setattr(Subject, "computed", rounded)
+    monkeypatch.setattr(Subject, "per_example", rounded)
     # The product refuses what company changes; the check must see it by itself.
-    monkeypatch.setattr(RowsTrial, "of_company", lambda *_: None)
+    monkeypatch.setattr(Trial, "check_others_unmoved", lambda *_: None)
     assert script.check_engine("float32", cpu, asked)["others_moved"][kind] > 1e-6
 
 
@@ -127,8 +126,8 @@ def test_a_replay_is_asked_what_one_record_moves(
         def one_more(self: GraphedWork, batch: Any, values: Any, used: torch.Tensor) -> Any:
             return right(self, batch, values, used.roll(1) | used if used.any() else used)
 
-        monkeypatch.setattr(Trial, "require", lambda *_: None)
-        monkeypatch.setattr(RowsTrial, "of_company", lambda *_: None)
+        monkeypatch.setattr(GraphTrial, "require", lambda *_: None)
+        monkeypatch.setattr(Trial, "check_others_unmoved", lambda *_: None)
         monkeypatch.setattr(GraphedWork, "__call__", one_more)
     asked = argparse.Namespace(network="tiny", draws=2, records=6, computed=False)
     found = script.check_engine("float32", torch.device("cpu"), asked)

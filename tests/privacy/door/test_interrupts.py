@@ -140,7 +140,7 @@ def test_a_second_ctrl_c_in_a_step_commits_the_steps_before_it(tmp_path: Path) -
 
     armed = torch.tensor(False)
     session = private.dp_sgd(private._door.plan, [model], pressing, speed=FAST)
-    session._engine.try_again({})
+    session._engine.run_trials({})
     armed.fill_(True)
     private._door.noise.bernoulli = lambda n, *_: torch.ones(n, dtype=torch.bool)  # type: ignore
     interrupted(session.step)
@@ -260,7 +260,7 @@ def test_an_exception_in_a_loss_ends_the_run_and_its_block_is_charged(tmp_path: 
         return classify(models, batch, {})
 
     session = private.dp_sgd(private._door.plan, [model], failing, speed=FAST)
-    session._engine.try_again({})
+    session._engine.run_trials({})
     armed.fill_(True)
     private._door.noise.bernoulli = lambda n, *_: torch.ones(n, dtype=torch.bool)  # type: ignore
     before = {k: v.clone() for k, v in model.state_dict().items()}

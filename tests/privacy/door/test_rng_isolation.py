@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from understudy.privacy.door.rng_isolation import secluded
+from understudy.privacy.door.rng_isolation import isolated_rng
 
 
 def states() -> tuple[object, ...]:
@@ -28,7 +28,7 @@ def draw(times: int) -> list[float]:
 def test_generators_are_put_back(times: int) -> None:
     draw(1)
     before = states()
-    with secluded(1):
+    with isolated_rng(1):
         draw(times)
     assert states() == before
 
@@ -37,7 +37,7 @@ def test_generators_are_put_back_after_an_error() -> None:
     before = states()
 
     def fail() -> None:
-        with secluded(1):
+        with isolated_rng(1):
             draw(1)
             raise RuntimeError("inside")
 
@@ -52,9 +52,9 @@ def test_what_is_drawn_inside_comes_from_the_seed_alone() -> None:
         random.seed(outside)
         np.random.seed(outside)
         torch.manual_seed(outside)
-        with secluded(seed):
+        with isolated_rng(seed):
             drawn.append(draw(3))
     assert drawn[0] == drawn[1]
     assert not set(drawn[0]) & set(drawn[2])
-    with secluded(2**63 - 1):
+    with isolated_rng(2**63 - 1):
         draw(1)

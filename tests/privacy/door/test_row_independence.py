@@ -15,10 +15,10 @@ from understudy.data.schema import Attribute, Schema
 from understudy.errors import PrivacyError
 from understudy.privacy.door.batch import TRIAL_ROWS, Batch, random_batch
 from understudy.privacy.door.row_independence import (
-    awakened,
     check_loss,
     check_rows,
-    confirmed,
+    raise_unless_rounding,
+    zeros_randomised,
 )
 from understudy.privacy.dpsgd.models import refuse_mixing_layers
 
@@ -188,11 +188,11 @@ def test_parameters_that_sleep_are_awake_for_a_while_only() -> None:
     layer = nn.Linear(4, 3)
     for dull in (0.0, 1e-9):
         asleep, lively = nn.Parameter(torch.full((3, 4), dull)), layer.weight.detach().clone()
-        with awakened([asleep, layer.weight, nn.Parameter(torch.zeros(0))]):
+        with zeros_randomised([asleep, layer.weight, nn.Parameter(torch.zeros(0))]):
             assert 0.05 < float(asleep.detach().std()) < 1.5
             assert torch.equal(layer.weight, lively), "this one shows enough as it is"
         assert torch.equal(asleep, torch.full((3, 4), dull)), "to the bit"
-    with pytest.raises(KeyError), awakened([asleep]):
+    with pytest.raises(KeyError), zeros_randomised([asleep]):
         raise KeyError
     assert torch.equal(asleep, torch.full((3, 4), dull)), "after an error too"
 
@@ -215,14 +215,14 @@ class Trials:
 
 def test_one_trial_is_enough_where_it_goes_well() -> None:
     trials = Trials(True)
-    confirmed(trials, trials.rows)
+    raise_unless_rounding(trials, trials.rows)
     assert trials.made == [0]
 
 
 def test_what_fails_on_the_same_rows_alone_was_rounding() -> None:
     for going_well in ((True, True, True), (True, False, True)):
         trials = Trials(False, False, *going_well)
-        confirmed(trials, trials.rows)
+        raise_unless_rounding(trials, trials.rows)
         assert trials.made == [0, 0, 1, 2, 3]
 
 
@@ -230,12 +230,12 @@ def test_what_fails_two_more_trials_is_refused() -> None:
     for going_well in ((True, False, False), (False, True, False), (False, False, False)):
         trials = Trials(False, False, *going_well)
         with pytest.raises(PrivacyError, match="mixes"):
-            confirmed(trials, trials.rows)
+            raise_unless_rounding(trials, trials.rows)
 
 
 def test_what_fails_now_and_then_is_refused() -> None:
     """Rounding would fail again on the same rows; a loss that mixes rows at times does not."""
     trials = Trials(False, True, True, True)
     with pytest.raises(PrivacyError, match="mixes"):
-        confirmed(trials, trials.rows)
+        raise_unless_rounding(trials, trials.rows)
     assert trials.made == [0, 0]

@@ -125,7 +125,7 @@ def engine_of(case: Case, data: Records, **speed: Any) -> GradientEngine:
 def require_right_sum(case: Case, engine: GradientEngine, people: int) -> None:
     """As a loop over records gives it, of the draws that the engine has made."""
     if engine._backend is None:
-        engine.try_again({})
+        engine.run_trials({})
     seen = batches_of(engine)
     found = engine.clipped_sum(np.arange(people), {})
     wanted = one_by_one(case, engine, seen, list(range(people)))
@@ -139,7 +139,7 @@ def test_replayed_sums_are_those_of_a_loop_over_records(name: str, captures: Cap
     """Of whole micro-batches, of padded ones, and with weights that moved since."""
     case = CASES[name]
     engine = engine_of(case, records(13))
-    engine.try_again({})
+    engine.run_trials({})
     for people in (13, 8, 1):
         require_right_sum(case, engine, people)
         with torch.no_grad():
@@ -253,7 +253,7 @@ def test_work_that_counts_others_than_are_used_is_not_captured(
 
     use(monkeypatch, rerun)
     monkeypatch.setattr(engine, "_work", wrong)
-    engine.try_again({})
+    engine.run_trials({})
     assert ("not used" if kind == "nobody" else "replayed sums are off by") in engine.notice
     assert engine._graph is None
 
@@ -287,7 +287,7 @@ def test_values_of_a_step_reach_a_replay(captures: Captures) -> None:
 def test_a_tensor_of_the_loss_is_held() -> None:
     loss = Weighted(torch.tensor([1.0]))
     engine = engine_of(Case(CASES["mlp"].models, loss), records(13))
-    engine.try_again({"weight": torch.tensor(1.0)})
+    engine.run_trials({"weight": torch.tensor(1.0)})
     assert engine._graph is not None
     assert loss.table.data_ptr() in {tensor.data_ptr() for tensor in engine._graph._held}
 
@@ -307,18 +307,18 @@ def test_audits_capture_nothing(tmp_path: Path, captures: Captures) -> None:
 def test_tensors_that_lie_elsewhere_end_the_replays(captures: Captures) -> None:
     case = Case(lambda: [Faded()], CASES["mlp"].loss)
     engine = engine_of(case, records(13))
-    engine.try_again({})
+    engine.run_trials({})
     engine.bound.parameters[0].data = 2 * engine.bound.parameters[0].data
     require_right_sum(case, engine, 6)
     assert captures.replays == TRIALS
     assert engine._graph is None
-    assert "lie elsewhere" in engine.notice
+    assert "has moved" in engine.notice
 
 
 def test_tensors_are_read_with_the_values_that_they_have(captures: Captures) -> None:
     case = Case(lambda: [Faded()], CASES["mlp"].loss)
     engine = engine_of(case, records(13))
-    engine.try_again({})
+    engine.run_trials({})
     model: Any = engine.bound.models[0]
     model.offset.fill_(2.0)
     with torch.no_grad():
@@ -331,7 +331,7 @@ def test_what_a_graph_reads_is_not_freed(captures: Captures) -> None:
     """Somebody's records could come to lie there."""
     case = Case(lambda: [Faded()], CASES["mlp"].loss)
     engine = engine_of(case, records(13))
-    engine.try_again({})
+    engine.run_trials({})
     assert captures.replays == TRIALS
     assert engine._graph is not None
     held = {tensor.data_ptr() for tensor in engine._graph._held}
@@ -384,7 +384,7 @@ def test_a_model_with_a_buffer_elsewhere_is_computed(captures: Captures) -> None
     model.register_buffer("elsewhere", torch.zeros((), device="meta"))
     case = Case(lambda: [model], CASES["mlp"].loss)
     engine = engine_of(case, records(13))
-    example = engine._subject.made_up(4)
+    example = engine._subject.random_rows(4)
     with pytest.raises(RuntimeError, match="on another device"):
         GraphedWork(captures, engine._work, example, {}, 4, engine._tensors_read)
     assert captures.replays == 0
@@ -401,15 +401,15 @@ def test_micro_batches_of_two_are_not_captured(captures: Captures) -> None:
 def test_a_micro_batch_of_another_form_is_refused(captures: Captures) -> None:
     case = CASES["multiplicity"]
     engine = engine_of(case, records(13))
-    engine.try_again({})
+    engine.run_trials({})
     assert engine._graph is not None
     assert engine._graph.replays == captures.replays == TRIALS
     batch = engine._subject.draw(make_batch(records(13), np.arange(4), CPU), case.multiplicity)
     wrong = [replace(batch, features=batch.features[..., :1]), replace(batch, draws={})]
     for one in wrong:
-        with pytest.raises(PrivacyError, match="another form"):
+        with pytest.raises(PrivacyError, match="another shape or type"):
             engine._graph(one, {}, torch.ones(4, dtype=torch.bool))
-    with pytest.raises(PrivacyError, match="another form"):
+    with pytest.raises(PrivacyError, match="another shape or type"):
         engine._graph(batch, {}, torch.ones(1, dtype=torch.bool))
 
 
@@ -428,7 +428,7 @@ def test_memory_that_runs_out_in_a_step_is_captured_anew(
     wanted = engine_of(case, records(13), cuda_graph=False).clipped_sum(everybody, {})
     engine = engine_of(case, records(13))
     engine._rows = 8
-    engine.try_again({})
+    engine.run_trials({})
     monkeypatch.setattr(Written, "most", 4)
     engine._graph = None  # so that memory runs out while a micro-batch is computed
     found = engine.clipped_sum(everybody, {})

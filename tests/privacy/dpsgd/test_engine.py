@@ -185,7 +185,7 @@ def test_backends_equal_a_loop_over_records(backend: str, name: str) -> None:
     case = CASES[name]
     data = records(13, units=case.units, soft=case.soft)
     engine = engine_of(case, backend, data)
-    engine.try_again({})
+    engine.run_trials({})
     batches = batches_of(engine)
     index = UnitIndex(data)
     chosen = np.arange(len(index))[::2]
@@ -251,7 +251,7 @@ def test_nobody_chosen_sums_to_zero(backend: str) -> None:
 def test_micro_batches_have_one_shape_and_pad_never_truncate(backend: str) -> None:
     case = CASES["mlp"]
     engine = engine_of(case, backend, records(13))
-    engine.try_again({})
+    engine.run_trials({})
     batches = batches_of(engine)
     for count in (1, 4, 5, 13):
         batches.clear()
@@ -262,7 +262,7 @@ def test_micro_batches_have_one_shape_and_pad_never_truncate(backend: str) -> No
 def test_noises_in_pairs_are_a_records_own_and_cancel_in_the_last_micro_batch_too() -> None:
     case = CASES["noises in pairs"]
     engine = engine_of(case, "vmap", records(5))
-    engine.try_again({})
+    engine.run_trials({})
     batches = batches_of(engine)
     engine.clipped_sum(np.arange(5), {})
     assert len(batches) == 2
@@ -317,7 +317,7 @@ def test_models_do_not_learn_how_many_records_were_drawn(
 ) -> None:
     model = kind()
     engine = engine_of(Case(lambda: [model], classify), backend, records(13))
-    engine.try_again({})
+    engine.run_trials({})
     passes, last = model.passes, model.last
     for many in (1, 13):
         engine.clipped_sum(np.arange(many), {})
@@ -395,7 +395,7 @@ class AskingForPrecision(nn.Module):
 
 def test_a_backend_whose_twins_a_network_does_not_accept_is_not_used() -> None:
     engine = engine_of(Case(lambda: [AskingForPrecision()], classify), "auto", records(6))
-    engine.try_again({})
+    engine.run_trials({})
     assert not isinstance(engine._backend, ExpandedBackend)
 
 
@@ -410,9 +410,9 @@ def test_a_backend_that_gets_gradients_wrong_is_not_used(make: type[nn.Module]) 
     torch.manual_seed(0)
     case = Case(lambda: [make()], loss)
     with pytest.raises(PrivacyError, match="record by record"):
-        engine_of(case, "expanded", records(6)).try_again({})
+        engine_of(case, "expanded", records(6)).run_trials({})
     engine = engine_of(case, "auto", records(6))
-    engine.try_again({})
+    engine.run_trials({})
     assert isinstance(engine._backend, VmapBackend)
 
 
@@ -431,7 +431,7 @@ def test_backend_and_pace_are_found_on_random_data(monkeypatch: pytest.MonkeyPat
     chosen = []
     for seed in (1, 2):
         engine = engine_of(CASES["mlp"], "auto", records(20, seed=seed))
-        engine.try_again({})
+        engine.run_trials({})
         chosen.append(type(engine._backend))
         assert engine.step_seconds == pytest.approx(3.0 * 6.0 / 4)
     assert chosen == [ExpandedBackend, ExpandedBackend]
@@ -452,10 +452,10 @@ def test_a_trial_that_fails_is_repeated_on_the_same_and_on_other_rows(
     monkeypatch.setattr(trials_module, "check_loss", check)
     engine = engine_of(CASES["mlp"], "vmap", records(6))
     if failing == (0, 1):
-        engine.try_again({})
+        engine.run_trials({})
     else:
         with pytest.raises(PrivacyError, match="mixes"):
-            engine.try_again({})
+            engine.run_trials({})
     assert all(len(rows) == TRIAL_ROWS for rows in tried)
     assert torch.equal(tried[0], tried[1])
     assert all(not torch.equal(tried[0], rows) for rows in tried[2:])
@@ -475,7 +475,7 @@ def test_a_loss_that_mixes_records_now_and_then_is_refused(every: int) -> None:
 
     def blocks() -> None:
         for _ in range(60):
-            engine.try_again({})
+            engine.run_trials({})
             engine.clipped_sum(np.arange(6), {})
 
     with pytest.raises(PrivacyError, match=r"mixes|each record's own|moves what the others add"):
@@ -490,7 +490,7 @@ def test_a_loss_that_mixes_records_is_refused(backend: str) -> None:
 
     engine = engine_of(Case(CASES["mlp"].models, mean_loss), backend, records(6))
     with pytest.raises(PrivacyError, match="mixes the records"):
-        engine.try_again({})
+        engine.run_trials({})
 
 
 class Hidden(nn.Module):
@@ -517,11 +517,11 @@ def test_mixing_behind_layers_that_begin_at_zero_is_refused(backend: str) -> Non
     """It shows nowhere before training: neither in values nor in gradients."""
     torch.manual_seed(0)
     sound = engine_of(Case(lambda: [Hidden(mixes=False)], classify), backend, records(6))
-    sound.try_again({})
+    sound.run_trials({})
     assert not sound.bound.models[0].out.weight.any(), "the check leaves parameters as they were"
     engine = engine_of(Case(lambda: [Hidden(mixes=True)], classify), backend, records(6))
     with pytest.raises(PrivacyError, match="mixes the records"):
-        engine.try_again({})
+        engine.run_trials({})
 
 
 def test_a_loss_that_sorts_its_rows_is_not_given_to_a_backend_that_tells_rows_by_place() -> None:
@@ -532,7 +532,7 @@ def test_a_loss_that_sorts_its_rows_is_not_given_to_a_backend_that_tells_rows_by
         return nn.functional.cross_entropy(scores, batch.labels, reduction="none")
 
     with pytest.raises(PrivacyError, match="record by record"):
-        engine_of(Case(CASES["mlp"].models, sorting), "expanded", records(6)).try_again({})
+        engine_of(Case(CASES["mlp"].models, sorting), "expanded", records(6)).run_trials({})
 
 
 @pytest.mark.parametrize("backend", ["auto", *BACKENDS])
@@ -583,9 +583,9 @@ def test_a_backend_is_held_against_each_record_alone(
     engine = engine_of(CASES["mlp"], "vmap", records(6))
     if refused:
         with pytest.raises(PrivacyError, match="each record's own"):
-            engine.try_again({})
+            engine.run_trials({})
     else:
-        engine.try_again({})
+        engine.run_trials({})
 
 
 class TwoLayers(nn.Module):
@@ -608,9 +608,9 @@ class ScaledTogether(TwoLayers):
 @pytest.mark.parametrize("backend", ["expanded"])
 def test_mixing_in_low_precision_alone_is_refused(backend: str) -> None:
     case = Case(lambda: [ScaledTogether()], classify)
-    engine_of(case, backend, records(6)).try_again({})
+    engine_of(case, backend, records(6)).run_trials({})
     with pytest.raises(PrivacyError, match="each record's own"):
-        engine_of(case, backend, records(6), precision="bfloat16").try_again({})
+        engine_of(case, backend, records(6), precision="bfloat16").run_trials({})
 
 
 def test_a_compiled_gradient_that_is_wrong_in_the_middle_alone_is_refused(
@@ -618,7 +618,7 @@ def test_a_compiled_gradient_that_is_wrong_in_the_middle_alone_is_refused(
 ) -> None:
     """A tile of its own, which neither end of a micro-batch meets."""
     monkeypatch.setattr(choice_module, "CompiledBackend", Traced)
-    engine_of(CASES["mlp"], "compiled", records(6)).try_again({})
+    engine_of(CASES["mlp"], "compiled", records(6)).run_trials({})
     right = record_functions.Linear.backward
 
     def off(ctx: Any, *slopes: torch.Tensor) -> Any:
@@ -633,7 +633,7 @@ def test_a_compiled_gradient_that_is_wrong_in_the_middle_alone_is_refused(
     engine = engine_of(CASES["mlp"], "compiled", records(6))
     engine._rows = 64
     with pytest.raises(PrivacyError, match="each record's own"):
-        engine.try_again({})
+        engine.run_trials({})
 
 
 @pytest.mark.parametrize("backend", ["expanded", "compiled"])
@@ -642,7 +642,7 @@ def test_a_kernel_that_adds_neighbours_in_low_precision_is_refused(
 ) -> None:
     """The same pairs in what is compared and in what it is compared with would not show it."""
     monkeypatch.setattr(choice_module, "CompiledBackend", Traced)
-    engine_of(CASES["mlp"], backend, records(6), precision="bfloat16").try_again({})
+    engine_of(CASES["mlp"], backend, records(6), precision="bfloat16").run_trials({})
     right = record_functions.Linear.backward
 
     def paired(ctx: Any, *slopes: torch.Tensor) -> Any:
@@ -653,9 +653,9 @@ def test_a_kernel_that_adds_neighbours_in_low_precision_is_refused(
         return onwards, moved, shifted
 
     monkeypatch.setattr(record_functions.Linear, "backward", staticmethod(paired))
-    engine_of(CASES["mlp"], backend, records(6)).try_again({})
+    engine_of(CASES["mlp"], backend, records(6)).run_trials({})
     with pytest.raises(PrivacyError, match="each record's own"):
-        engine_of(CASES["mlp"], backend, records(6), precision="bfloat16").try_again({})
+        engine_of(CASES["mlp"], backend, records(6), precision="bfloat16").run_trials({})
 
 
 class Greedy(ExpandedBackend):
@@ -674,7 +674,7 @@ def test_a_step_that_runs_out_of_memory_is_taken_in_smaller_pieces(
     expected = engine_of(case, "expanded", data).clipped_sum(chosen, {})
     monkeypatch.setattr(choice_module, "ExpandedBackend", Greedy)
     engine = engine_of(case, "expanded", data)
-    engine.try_again({})
+    engine.run_trials({})
     engine._rows = 8
     found = engine.clipped_sum(chosen, {})
     assert engine._rows == 2
@@ -725,7 +725,7 @@ def test_memory_that_is_too_small_for_one_record_is_an_error(
         raise torch.OutOfMemoryError("a test")
 
     engine = engine_of(CASES["mlp"], "expanded", records(6))
-    engine.try_again({})
+    engine.run_trials({})
     monkeypatch.setattr(ExpandedBackend, "per_example", never)
     with pytest.raises(torch.OutOfMemoryError):
         engine.clipped_sum(np.arange(6), {})
@@ -762,7 +762,7 @@ def test_a_shape_that_memory_asks_for_is_checked_before_records_meet_it(
     monkeypatch.setattr(choice_module, "CompiledBackend", Traced)
     monkeypatch.setattr(Traced, "mixes_at", 2)
     engine = engine_of(case, "compiled", records(13))
-    engine.try_again({})
+    engine.run_trials({})
     monkeypatch.setattr(Traced, "most", 2)
     with pytest.raises(PrivacyError, match="each record's own"):
         engine.clipped_sum(np.arange(6), {})
@@ -773,10 +773,10 @@ def test_a_shape_that_memory_asks_for_is_checked_before_records_meet_it(
 def test_compiled_sums_are_held_against_plain_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES["mlp"]
     monkeypatch.setattr(choice_module, "CompiledBackend", Traced)
-    engine_of(case, "compiled", records(6)).try_again({})
+    engine_of(case, "compiled", records(6)).run_trials({})
     monkeypatch.setattr(engine_module, "FusedSums", lambda _: Longer())
     with pytest.raises(PrivacyError, match="are not those of their rows"):
-        engine_of(case, "compiled", records(6)).try_again({})
+        engine_of(case, "compiled", records(6)).run_trials({})
 
 
 def test_a_person_with_two_records_changes_no_digit_of_the_others_sum() -> None:

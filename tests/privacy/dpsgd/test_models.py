@@ -61,12 +61,12 @@ TURNS: dict[str, tuple[Callable[[Faded], object], str]] = {
 def test_a_model_that_is_turned_after_it_was_bound_is_refused_by_name(turn: str) -> None:
     model = Faded()
     engine = engine_of(Case(lambda: [model], classify), "auto", records(6))
-    engine.try_again({})
+    engine.run_trials({})
     engine.clipped_sum(np.arange(6), {})
     change, named = TURNS[turn]
     change(model)
     with pytest.raises(PrivacyError, match="changed after dp_sgd bound the model") as refused:
-        engine.try_again({})
+        engine.run_trials({})
     assert named in str(refused.value)
 
 
@@ -101,14 +101,14 @@ def test_what_a_method_turns_within_a_block_reaches_no_private_pass(backend: str
     model.stage = 1
     assert torch.equal(engine.clipped_sum(np.arange(6), {}).total, before), "it reached a pass"
     with pytest.raises(PrivacyError, match="attribute 'stage'"):
-        engine.try_again({})
+        engine.run_trials({})
 
 
 @pytest.mark.parametrize("backend", ["auto", *BACKENDS])
 def test_passes_that_move_a_buffer_are_refused_by_name(backend: str) -> None:
     engine = engine_of(Case(lambda: [Tracking()], classify), backend, records(6))
     with pytest.raises(PrivacyError, match="moves the buffer 'seen'"):
-        engine.try_again({})
+        engine.run_trials({})
     seen: Any = engine.bound.models[0].seen
     assert not seen.any(), "the model itself saw a pass"
 

@@ -200,8 +200,8 @@ def test_draws_belong_to_rows_and_come_from_the_door(tmp_path: Path) -> None:
     private._door.noise.bernoulli = lambda n, *_: torch.ones(n, dtype=torch.bool)  # type: ignore
     draws: Draws = {"noise": (1, 4, 4), "uniform time": ()}
     session = session_of(private, mlp(), watching, Speed(backend="expanded"), draws)
-    session._engine.try_again({})
-    session._engine.try_again = lambda _: None  # type: ignore[method-assign]
+    session._engine.run_trials({})
+    session._engine.run_trials = lambda _: None  # type: ignore[method-assign]
     seen.clear()
     for _ in range(2):
         torch.manual_seed(0)

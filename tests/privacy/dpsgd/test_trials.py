@@ -61,7 +61,7 @@ def test_records_that_mix_a_little_in_low_precision_are_refused(
         Case(lambda: [Mixing(share)], classify), backend, records(6), precision="bfloat16"
     )
     with pytest.raises(PrivacyError, match=r"each record's own|moves what the others add"):
-        engine.try_again({})
+        engine.run_trials({})
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
@@ -79,11 +79,11 @@ def test_a_kernel_that_adds_a_little_of_its_neighbour_is_refused(
             moved = moved + (share * moved.float().roll(1, 0)).to(moved.dtype)
         return onwards, moved, shifted
 
-    engine_of(CASES["mlp"], backend, records(6), precision=precision).try_again({})
+    engine_of(CASES["mlp"], backend, records(6), precision=precision).run_trials({})
     monkeypatch.setattr(functions.Linear, "backward", staticmethod(leaking))
     engine = engine_of(CASES["mlp"], backend, records(6), precision=precision)
     with pytest.raises(PrivacyError, match=r"each record's own|moves what the others add"):
-        engine.try_again({})
+        engine.run_trials({})
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
@@ -95,11 +95,11 @@ def test_changing_one_record_moves_nothing_that_the_others_add(
     """Bit for bit, as private steps compute it."""
     case = CASES[name]
     engine = engine_of(case, backend, records(13), precision=precision)
-    engine.try_again({})
-    batch = engine._subject.made_up(4)
+    engine.run_trials({})
+    batch = engine._subject.random_rows(4)
     for changed in range(4):
         used = torch.arange(4) != changed
-        other = trials_module.with_another(batch, changed, case.multiplicity)
+        other = trials_module.with_record_replaced(batch, changed, case.multiplicity)
         before = engine._others_sum(batch, {}, used).clone()
         assert torch.equal(engine._others_sum(other, {}, used), before)
         everybody = torch.ones(4, dtype=torch.bool)
@@ -112,7 +112,7 @@ def test_what_others_may_move_by_is_left_free_by_the_clip(moved: float, refused:
     """Kernels may add in another order each time, within what the clip leaves free."""
     engine = engine_of(CASES["mlp"], "vmap", records(6))
     assert engine._clip == 0.5 * (1 - RESERVE)
-    engine.try_again({})
+    engine.run_trials({})
     right, calls = engine._others_sum, [0]
 
     def shaken(batch: Batch, values: Values, used: torch.Tensor) -> torch.Tensor:
@@ -124,9 +124,9 @@ def test_what_others_may_move_by_is_left_free_by_the_clip(moved: float, refused:
     engine._others_sum = shaken  # type: ignore[method-assign]
     if refused:
         with pytest.raises(PrivacyError, match="moves what the others add"):
-            engine.try_again({})
+            engine.run_trials({})
     else:
-        engine.try_again({})
+        engine.run_trials({})
     assert calls[0] == 2
 
 
@@ -248,5 +248,5 @@ class Pooled(nn.Module):
 def test_pooling_passes_its_trials_time_after_time() -> None:
     engine = engine_of(Case(lambda: [Pooled()], classify), "expanded", records(6))
     for _ in range(20):
-        engine.try_again({})
+        engine.run_trials({})
     assert engine.clipped_sum(np.arange(6), {}).units == 6

@@ -1,4 +1,4 @@
-"""Per-example gradients: what every way to compute them does."""
+"""Per-example gradients: the interface of every backend (in Opacus, a `GradSampleModule`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Values = Mapping[str, torch.Tensor]
 
 
 class Rows(Protocol):
-    """A batch: some tensors that all have one row for each example, or several."""
+    """A batch: tensors that all have the same number of rows, one or more for each example."""
 
     def __len__(self) -> int: ...
 
@@ -20,21 +20,21 @@ class Rows(Protocol):
     def tensors(self) -> list[torch.Tensor]: ...
 
     def with_tensors(self, tensors: Sequence[torch.Tensor]) -> Self:
-        """The same batch with these in their place."""
+        """The same batch with other tensors, in the order of `tensors`."""
         ...
 
 
 Loss = Callable[[Models, Any, Values], torch.Tensor]
-"""From models, `Rows`, and values that all rows share, to one value a row."""
+"""Maps models, `Rows` and values that all rows share to one value a row."""
 
 
 class GradientBackend(Protocol):
     """Per-example values and gradients of a loss.
 
-    `batch` holds `multiplicity` consecutive rows per example; an example's gradient is that of the
-    mean over its rows. Returns values [examples] in float32 and the gradients [examples, ...], one
-    tensor for each trainable parameter in the order of `trainable`, in the precision in which it
-    was computed.
+    `batch` holds `multiplicity` (augmentation multiplicity) consecutive rows per example; an
+    example's gradient is that of the mean loss over its rows. Returns values [examples] in float32
+    and gradients [examples, ...], one tensor for each trainable parameter in the order of
+    `trainable`, in the precision in which the backend computed it.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Per-example gradients of whole networks by compiled kernels, on a GPU."""
+"""The expanded backend, compiled: the fastest per-example gradients on a GPU."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from understudy.nets.compiling import compiled
 from understudy.nets.per_example.expanded import ExpandedBackend, mean_values
 
 CHANNELS_LAST = MappingProxyType({"force_layout_optimization": True})
-"""The compiler leaves networks of few channels as they come, and then copies every image before
-every convolution."""
+"""By itself the compiler keeps networks of few channels channels-first, and then copies every image
+before every convolution."""
 
 
 class CompiledBackend(ExpandedBackend):
     """The expanded backend with its forward and backward pass compiled as one graph each.
 
-    What the backward pass needs is kept, or computed again, as the compiler finds cheaper.
-    A graph is for one shape: a batch of another size is compiled anew. `through` names torch's
-    compiler, and `reference` computes the same without one.
+    The compiler decides which activations to keep and which to recompute. A batch of another size
+    is compiled anew. `through` names the backend of `torch.compile`; `reference` computes the same
+    eagerly.
     """
 
     name = "compiled"

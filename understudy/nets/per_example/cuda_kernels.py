@@ -1,8 +1,8 @@
-"""A GPU kernel for the kernel gradients of every record, without a copy of what kernels see.
+"""A GPU kernel for per-record gradients of convolutions, without a copy of the windows.
 
-Written out as a matrix, what a 3x3 kernel sees is nine times its input; writing and reading
-that takes longer than the products. Here each block of threads holds one tap's products for
-one record and reads the images themselves, shifted. Imported only where there is a GPU.
+Copied out as a matrix, the windows of a 3x3 convolution are nine times its input, and writing and
+reading them takes longer than the products. Here each block of threads computes the products of one
+kernel position for one record and reads the images themselves, shifted. Imported on GPUs only.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Per-example gradients by giving every layer one copy of its parameters per example.
+"""Per-example gradients by expanding every parameter over the examples of a batch.
 
-The copies are views of one parameter, expanded without memory. Each layer computes with the
-first of them, as it always does, and its backward pass gives back the gradient of each: one
-matrix product over an example's rows and positions. So autograd itself returns per-example
-gradients, without hooks and without global state, and their memory never grows with the number
-of rows that an example has.
+The expanded parameter [examples, ...] is a view and takes no memory. A layer's forward pass uses
+its first entry; its backward pass returns the gradient of every entry: one matrix product over an
+example's rows and positions. So autograd itself returns per-example gradients, without hooks, and
+their memory does not grow with the augmentation multiplicity. Opacus's mode `ew` uses the same idea
+through torch's `ExpandedWeight`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from understudy.nets.per_example.twins import copy_buffers, trainable, twin_of
 
 
 class ExpandedBackend:
-    """Works on twins whose layers know of the expanded parameters; refuses other layers."""
+    """Runs twins whose layers (`RECORD_LAYERS`) take expanded parameters; refuses other layers that
+    have trainable parameters."""
 
     name = "expanded"
 
@@ -52,7 +53,7 @@ def mean_values(
 
 
 def _precision(device: torch.device) -> torch.dtype:
-    """Of weights and of their gradients, which are no better than the products they come from."""
+    """The type of weights and their gradients: under autocast, that of the products behind them."""
     if torch.is_autocast_enabled(device.type):
         return torch.get_autocast_dtype(device.type)
     return torch.float32
@@ -68,7 +69,7 @@ def _gradients(values: torch.Tensor, leaves: list[torch.Tensor]) -> tuple[torch.
 
 
 def _twin(model: nn.Module, expansion: Expansion) -> nn.Module:
-    """A copy of the model that shares its parameters, with layers that know their records."""
+    """A copy of the model that shares its parameters, with its layers replaced by record layers."""
     twin = _with_record_layers(twin_of(model), expansion)
     for name, module in _unaware(twin):
         raise NotImplementedError(
@@ -87,7 +88,7 @@ def _with_record_layers(module: nn.Module, expansion: Expansion) -> nn.Module:
 
 
 def _unaware(twin: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Modules that use trainable parameters of their own and do not tell records apart."""
+    """Modules with trainable parameters of their own that are no record layers."""
     for name, module in twin.named_modules():
         if any(p.requires_grad for p in module.parameters(recurse=False)):
             yield name, module

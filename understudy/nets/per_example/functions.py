@@ -1,8 +1,8 @@
-"""Functions whose gradient by an expanded parameter is that of every record.
+"""Autograd functions whose gradient by an expanded parameter is that of every record.
 
-Each takes its parameters as [records, ...], computes with the first of them, and gives back
-the gradient of each record: one product over the record's draws and positions. What is
-computed in a lower precision is accumulated in float32 and given in the parameter's own.
+Each takes parameters [records, ...] and computes with the first entry. Its backward pass returns
+the gradient of every record: one product over the record's augmentations and positions, accumulated
+in float32 and rounded once to the type of the expanded parameter.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from torch import nn
 from torch.nn import functional as F
 
 _LARGE = 2**15
-"""Values; below it a call for every record takes longer than the copy (measured on one core)."""
+"""Values a record's windows hold: below it, a kernel call for every record takes longer than
+copying the windows out (measured on one core)."""
 
 _RECORDS_AS_GROUPS = 16
 """The quickest of 2, 4, 16 and 64, for 32 and 64 channels of 28x28 and 14x14 (one core)."""
@@ -27,7 +28,7 @@ def called(function: Any, *arguments: Any) -> torch.Tensor:
 
 
 def _lowered(tensor: torch.Tensor) -> torch.Tensor:
-    """In the precision that autocast asks for: functions of our own must ask themselves."""
+    """The tensor in autocast's precision: torch does not apply autocast to custom functions."""
     kind = tensor.device.type
     if torch.is_autocast_enabled(kind) and tensor.is_floating_point():
         return tensor.to(torch.get_autocast_dtype(kind))
@@ -56,7 +57,7 @@ class Linear(torch.autograd.Function):
 
 
 class Geometry:
-    """How a convolution slides."""
+    """The stride, padding, dilation and groups of a convolution."""
 
     def __init__(self, layer: nn.Conv2d | nn.ConvTranspose2d) -> None:
         self.stride, self.padding = list(layer.stride), [int(p) for p in layer.padding]
@@ -73,13 +74,13 @@ class Geometry:
 
     @property
     def settings(self) -> tuple[Any, ...]:
-        """As torch's own convolution takes them."""
+        """The arguments of `aten.convolution`, in its order."""
         return self.stride, self.padding, self.dilation, self.transposed, self.extra, self.groups
 
     def windows(self, images: torch.Tensor) -> torch.Tensor:
-        """[rows, channels, positions, positions, kernel, kernel]: what the kernel sees, as a view.
+        """The windows under the kernel, [rows, channels, down, across, kernel, kernel], as a view.
 
-        F.unfold takes one kernel launch for every image.
+        F.unfold would launch one GPU kernel for every image.
         """
         down, across = self.padding
         seen = F.pad(images, (across, across, down, down)) if down or across else images
@@ -89,7 +90,7 @@ class Geometry:
 
 
 class Convolution(torch.autograd.Function):
-    """A transposed convolution is the same with its input and its slope exchanged."""
+    """A convolution; a transposed one has input and output gradient exchanged."""
 
     @staticmethod
     def forward(
@@ -126,7 +127,7 @@ class Convolution(torch.autograd.Function):
 
 
 def _large(inputs: torch.Tensor, records: int, geometry: Geometry) -> bool:
-    """Whether, on a CPU, what the kernel sees of a record is too much to be written out."""
+    """Whether, on a CPU, a record's windows are too large to be copied out."""
     seen = inputs.numel() // records * math.prod(geometry.kernel)
     return not inputs.is_cuda and inputs.dtype == torch.float32 and seen >= _LARGE
 
@@ -138,8 +139,8 @@ def _by_torch(
     records: int,
     geometry: Geometry,
 ) -> torch.Tensor:
-    """[records, ...] by torch's own kernel: a record with all its draws at a time. Where a record
-    is one image, some records are the groups of one convolution, which is quicker."""
+    """[records, ...] by torch's own kernel, one record with all its augmentations at a time. Where
+    a record is one image, several records become the groups of one convolution, which is faster."""
     draws = len(inputs) // records
     many = _RECORDS_AS_GROUPS if draws == 1 else 1
     *sliding, groups = geometry.settings
@@ -162,7 +163,7 @@ def _by_torch(
 
 
 def _own_kernel() -> bool:
-    """Whether the GPU kernel of our own is there (it comes with the compiler)."""
+    """Whether `cuda_kernels` can be imported: it needs triton, which comes with the compiler."""
     try:
         from understudy.nets.per_example import cuda_kernels
     except ImportError:
@@ -173,8 +174,8 @@ def _own_kernel() -> bool:
 def _kernel_gradients(
     whole: torch.Tensor, kept: torch.Tensor, records: int, geometry: Geometry
 ) -> torch.Tensor:
-    """[records, kept channels, channels of a group, kernel positions]: products of what the
-    kernel saw of one side with values of the other, summed over a record's draws and positions."""
+    """[records, kept channels, channels of a group, kernel positions]: products of the windows of
+    one side with the values of the other, summed over a record's augmentations and positions."""
     if geometry.own_kernel and whole.dtype == torch.bfloat16:
         how = (geometry.kernel, geometry.stride, geometry.padding)
         found = called(torch.ops.understudy.kernel_gradients, whole, kept, records, *how)
@@ -186,7 +187,7 @@ def _kernel_gradients(
 def _channels_first(
     whole: torch.Tensor, kept: torch.Tensor, records: int, geometry: Geometry
 ) -> torch.Tensor:
-    """As images come: channels outside of positions."""
+    """The products for images that are channels-first in memory."""
     groups, draws = geometry.groups, len(whole) // records
     left = kept.reshape(records, draws, groups, -1, kept.shape[2] * kept.shape[3])
     windows = geometry.windows(whole).permute(0, 1, 4, 5, 2, 3)
@@ -199,7 +200,7 @@ def _channels_first(
 def _channels_last(
     whole: torch.Tensor, kept: torch.Tensor, records: int, geometry: Geometry
 ) -> torch.Tensor:
-    """The same, for channels that lie innermost: nothing but the windows is copied."""
+    """The products for images that are channels-last in memory: only the windows are copied."""
     groups = geometry.groups
     left = kept.permute(0, 2, 3, 1).reshape(records, -1, groups, kept.shape[1] // groups)
     positions = left.shape[1]

@@ -1,4 +1,5 @@
-"""Layers that return the gradient of every record for parameters expanded over records."""
+"""Layers whose backward pass returns the gradient of every record, for parameters expanded over
+records; the counterpart of Opacus's registered grad samplers."""
 
 from __future__ import annotations
 
@@ -17,9 +18,9 @@ from understudy.nets.per_example.functions import called
 
 
 class Expansion:
-    """The parameters of the present pass, each expanded over its records.
+    """The parameters of one pass, each expanded over the records of its batch.
 
-    A parameter has its place in `leaves` for good, so that a compiled pass finds it there.
+    A parameter keeps its index in `leaves` from pass to pass, as a compiled pass requires.
     """
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
@@ -31,10 +32,10 @@ class Expansion:
 
     @contextmanager
     def over(self, records: int, rows: int, weights: torch.dtype) -> Iterator[list[torch.Tensor]]:
-        """Expand for one pass; the expanded leaves are what to differentiate by.
+        """Expand the parameters for one pass; yields the leaves to differentiate by.
 
-        Matrices and kernels are expanded in the precision `weights`, and so are their
-        gradients; scales and shifts are few, and stay as they are.
+        Matrices and convolution kernels, and so their gradients, have the type `weights`; scales
+        and shifts are few and keep their own.
         """
         self.leaves = [_leaf(p.detach(), records, weights) for p in self._parameters]
         self.rows, self.records = rows, records
@@ -44,7 +45,7 @@ class Expansion:
             self.leaves = []
 
     def place(self, parameter: nn.Parameter | None) -> int | None:
-        """Where in `leaves` a parameter is; None for one that does not move."""
+        """The index of a parameter in `leaves`; None for one that is not trained."""
         return None if parameter is None else self._places.get(id(parameter))
 
 
@@ -57,8 +58,8 @@ def _leaf(parameter: torch.Tensor, records: int, weights: torch.dtype) -> torch.
 
 
 class RecordLayer(nn.Module):
-    """One layer of a twin. It holds the original out of torch's sight, as a plain attribute,
-    so that the twin has no parameter of its own."""
+    """One layer of a twin. The original layer is an attribute that torch does not register, so that
+    the twin has no parameters of its own."""
 
     stands_for_another: ClassVar[bool] = True
 
@@ -70,8 +71,8 @@ class RecordLayer(nn.Module):
 
     @property
     def weight(self) -> torch.Tensor:
-        """For a module around it that asks what form it has, as peft's do. What is computed with
-        it has no gradient here: a backend is compared with each record alone before it is used."""
+        """For an enclosing module that reads the weight's shape or type, as peft's do. Computing
+        with it would lose gradients, which the backend's trial would find."""
         layer: Any = self.original
         found: torch.Tensor = layer.weight
         return found
@@ -88,7 +89,7 @@ class RecordLayer(nn.Module):
         return self.compute(layer, inputs, weight, self._expanded(_bias(layer), self._places[1]))
 
     def _expanded(self, parameter: Any, place: int | None) -> torch.Tensor | None:
-        """A parameter that does not move is expanded without gradient."""
+        """The leaf of a parameter; one that is not trained is expanded without gradient."""
         if parameter is None:
             return None
         if place is not None:
@@ -124,7 +125,7 @@ class RecordGroupNorm(RecordLayer):
 
 
 class RecordLayerNorm(RecordLayer):
-    """The scale and shift are per record, the rest autograd's."""
+    """Scale and shift have per-record gradients; autograd differentiates the normalisation."""
 
     def compute(self, layer: Any, inputs: torch.Tensor, weight: Any, bias: Any) -> torch.Tensor:
         normal = F.layer_norm(inputs, layer.normalized_shape, None, None, layer.eps)
@@ -152,7 +153,7 @@ RECORD_LAYERS: Mapping[type[nn.Module], type[RecordLayer]] = MappingProxyType(
         nn.Embedding: RecordEmbedding,
     }
 )
-"""By exact type: a subclass may compute something else."""
+"""Layers are looked up by exact type, since a subclass may compute something else."""
 
 
 def _bias(layer: Any) -> nn.Parameter | None:

@@ -1,7 +1,7 @@
 """Normalisation whose gradient by an expanded scale and shift is that of every record.
 
-As in `functions`: parameters are [records, ...], the first is computed with, and each
-record gets its own gradient.
+As in `functions`, parameters are [records, ...]: the forward pass uses the first entry, and the
+backward pass returns a gradient for each.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import torch
 
 
 class GroupNorm(torch.autograd.Function):
-    """Normalisation, scale and shift in one: the sums over positions that its gradient needs are
-    those of the scale and shift of each row."""
+    """Normalisation, scale and shift in one function: the sums over positions that the gradient by
+    the input needs are also the gradients of the scale and shift of each row."""
 
     @staticmethod
     def forward(
@@ -57,10 +57,10 @@ def _norm_by_torch(
     moments: tuple[torch.Tensor, torch.Tensor],
     ctx: Any,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """By torch's own kernel on a CPU: by input, scale and shift.
+    """The gradients by input, scale and shift, by torch's own CPU kernel.
 
-    It is told of one image with the channels and groups of all rows, so that the gradients of
-    the scale and shift come row by row.
+    All rows are passed as one image with the channels and groups of all of them, so that the kernel
+    returns the gradients of scale and shift row by row.
     """
     rows, channels = inputs.shape[:2]
     onwards, moved, shifted = torch.ops.aten.native_group_norm_backward(
@@ -80,7 +80,7 @@ def _norm_by_torch(
 
 
 def _positions(images: torch.Tensor) -> torch.Tensor:
-    """[rows, channels, positions]: a view, wherever the channels lie."""
+    """[rows, channels, positions], a view in either memory format."""
     return images.unsqueeze(2) if images.ndim == 2 else images.flatten(2)
 
 
@@ -94,15 +94,15 @@ def _group_means(values: torch.Tensor, groups: int) -> torch.Tensor:
 def normalised(
     inputs: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor, groups: int, eps: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The normalised rows in the precision they came in; mean and inverse deviation of each
-    group [rows, groups] in float32, in which they are also computed."""
+    """The normalised rows in their own precision, and the mean and inverse deviation of each group
+    [rows, groups], computed in float32."""
     rows, channels = inputs.shape[:2]
     if inputs.dtype == torch.float32 and not inputs.is_cuda:
         result, mean, inverse = torch.ops.aten.native_group_norm(
             inputs.contiguous(), scale, shift, rows, channels, inputs[0, 0].numel(), groups, eps
         )
         return result, mean, inverse
-    # By channel first: its positions lie at equal steps in either memory format.
+    # By channel first: the positions of one channel have one stride in either memory format.
     values = _positions(inputs).float()
     variances, means = torch.var_mean(values, dim=2, correction=0)
     apart = means - _group_means(means, groups)

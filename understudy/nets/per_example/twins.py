@@ -1,4 +1,4 @@
-"""Copies of models that share their parameters: passes through them leave nothing in the models."""
+"""Copies of models that share their parameters: a pass through one leaves the model as it was."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import nn
 
 
 def trainable(models: Sequence[nn.Module]) -> list[nn.Parameter]:
-    """The parameters that training moves, each once, in a fixed order."""
+    """The parameters that need a gradient, each once, in a fixed order."""
     seen: dict[int, nn.Parameter] = {}
     for model in models:
         for parameter in model.parameters():
@@ -21,10 +21,10 @@ def trainable(models: Sequence[nn.Module]) -> list[nn.Parameter]:
 
 
 def twin_of(model: nn.Module, *, shares: bool = True) -> nn.Module:
-    """A copy for private passes. shares: its parameters are the model's own."""
+    """A deep copy for private passes. shares: its parameters are the model's own."""
     known: dict[int, Any] = {id(p): p for p in model.parameters()} if shares else {}
     for module in model.modules():
-        # A tensor that a pass left there would be copied with all that it was computed from.
+        # deepcopy refuses a tensor that an earlier pass left there with its autograd history.
         left = (tensor for tensor in _tensors_in(list(vars(module).values())) if not tensor.is_leaf)
         known |= {id(tensor): tensor.detach().clone() for tensor in left}
     return copy.deepcopy(model, known)
@@ -32,19 +32,19 @@ def twin_of(model: nn.Module, *, shares: bool = True) -> nn.Module:
 
 @torch.no_grad()
 def copy_buffers(model: nn.Module, twin: nn.Module) -> None:
-    """Bring a twin's buffers to the values that the model's have now, in the memory they have."""
+    """Copy the model's buffers into its twin's, in place."""
     for buffer, copied in zip(model.buffers(), twin.buffers(), strict=True):
         copied.copy_(buffer)
 
 
 def moved_buffers(model: nn.Module, twin: nn.Module) -> list[str]:
-    """The names of the buffers that a pass through the twin has changed."""
+    """The names of the buffers in which the twin differs from its model, after a pass."""
     named = zip(model.named_buffers(), twin.buffers(), strict=True)
     return [name for (name, own), other in named if not torch.equal(own, other)]
 
 
 def _tensors_in(value: object) -> Iterator[torch.Tensor]:
-    """Those that lie in a container, or in containers inside of it."""
+    """The tensors in a list, tuple or dict, nested or not."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, list | tuple | dict):

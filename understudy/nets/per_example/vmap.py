@@ -17,8 +17,9 @@ Parameters = list[dict[str, torch.Tensor]]
 
 
 class VmapBackend:
-    """Passes batches of one example to the loss, so it needs nothing of the layers; through twins,
-    so that nothing of a pass stays in the models."""
+    """Calls the loss on one example at a time under vmap, so it supports any layer that vmap does;
+    Opacus's `functorch` mode does so layer by layer. Passes run through twins and leave the models
+    as they are."""
 
     name = "vmap"
 
@@ -54,7 +55,7 @@ class VmapBackend:
         return found.detach().float(), gradients
 
     def _split_parameters(self) -> tuple[Parameters, Parameters]:
-        """Per model: what is differentiated, and the rest."""
+        """Per model: the parameters to differentiate by, and the other parameters and buffers."""
         moving, fixed = [], []
         for twin in self._twins:
             named = dict(twin.named_parameters())

@@ -1,4 +1,4 @@
-"""What a callback sees of private records: a few rows at a time, as tensors."""
+"""Batches of records as callbacks get them, and the random batches of trials."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
     from understudy.privacy.noise.source import NoiseSource
 
 Draws = Mapping[str, tuple[int, ...]]
-"""Per-row randomness a callback asks for: name -> shape. Names beginning with `uniform`
-are uniform on [0, 1); all others are standard normal. Of a name that ends in `_paired`, two rows
-of a record that follow one another share a value; in `_mirrored`, the second has its negative."""
+"""The random values that a callback needs with every row: name -> shape. Names that begin with
+`uniform` are uniform on [0, 1), all others standard normal. If a name ends in `_paired`, two
+successive rows of a record share a value; if in `_mirrored`, the second has its negative."""
 
 PAIRED, MIRRORED = "_paired", "_mirrored"
 
 TRIAL_ROWS = 6
-"""Random rows on which a callback is checked before its first use."""
+"""How many random rows a callback is checked on before its first use."""
 
 FAR = 1e3
-"""How far out the extreme rows of latents lie."""
+"""The largest value in the extreme rows of latents."""
 
 
 @dataclass(frozen=True)
 class Batch:
     """Rows of records. Images arrive as float32 in [0, 1], latents as they are.
 
-    `draws` is the only randomness that a callback may use: it belongs to its row, so a
-    row means the same alone and in company.
+    `draws` is the only randomness that a callback may use. It is bound to its row, so that a row
+    has the same value in any batch.
     """
 
     features: torch.Tensor
@@ -54,11 +54,11 @@ class Batch:
 
     @property
     def tensors(self) -> list[torch.Tensor]:
-        """All that it holds."""
+        """All tensors of the batch."""
         return [self.features, *self.attributes.values(), *self.draws.values()]
 
     def with_tensors(self, tensors: Sequence[torch.Tensor]) -> Batch:
-        """The same batch with these in the place of `tensors`."""
+        """The same batch with other tensors, in the order of `tensors`."""
         features, *rest = tensors
         attributes = dict(zip(self.attributes, rest, strict=False))
         draws = dict(zip(self.draws, rest[len(attributes) :], strict=True))
@@ -72,7 +72,7 @@ class Batch:
         return self.rows(index, index + 1)
 
     def rows(self, start: int, stop: int) -> Batch:
-        """Some rows that follow one another, with their draws."""
+        """Consecutive rows, with their draws."""
         return self.picked(slice(start, stop))
 
     def picked(self, some: slice | torch.Tensor) -> Batch:
@@ -105,7 +105,7 @@ def make_batch(records: Records, rows: np.ndarray, device: torch.device) -> Batc
 
 
 def _moved(values: np.ndarray, device: torch.device) -> torch.Tensor:
-    """To the device; to a GPU by way of pinned memory, so that nobody waits for the copy."""
+    """The values on the device; the copy to a GPU is asynchronous, from pinned memory."""
     here = torch.from_numpy(np.ascontiguousarray(values))
     if device.type != "cuda":
         return here.to(device)
@@ -113,15 +113,15 @@ def _moved(values: np.ndarray, device: torch.device) -> torch.Tensor:
 
 
 def with_draws(batch: Batch, draws: Draws, noise: NoiseSource, times: int = 1) -> Batch:
-    """The batch, which holds each record `times` times in a row, with fresh per-row randomness
-    from the door's own stream.
+    """The batch, which holds each record `times` times in succession, with fresh random values for
+    every row from the door's stream.
 
-    Guarantee: draws of different records are independent, and of one distribution. Pairs are
-    of one record's rows (a row that is left over stands alone), so who else is in the batch
-    changes nothing in what a record is averaged over.
+    Guarantee: the draws of different records are independent and have one distribution. Pairs
+    consist of rows of one record (a left-over row stands alone), so the distribution of a record's
+    draws does not depend on the other records of the batch.
 
-    On a GPU only its seed is the stream's: what a record is averaged over is inside the clip,
-    where no guarantee rests on it, and there is a lot of it.
+    On a GPU the stream only seeds torch's generator: the loss is averaged over these values inside
+    the clip, where no guarantee depends on them, and there are many of them.
     """
     device, rows = batch.features.device, len(batch)
     drawn = _seeded if device.type == "cuda" else _streamed
@@ -136,7 +136,7 @@ def with_draws(batch: Batch, draws: Draws, noise: NoiseSource, times: int = 1) -
 
 
 def _in_pairs(name: str, values: torch.Tensor, times: int) -> torch.Tensor:
-    """Each record's values twice, and of an odd number of rows the last one once."""
+    """Each record's values twice in succession; the last one once where `times` is odd."""
     pairs = values.reshape(-1, math.ceil(times / 2), *values.shape[1:])
     rows = pairs.repeat_interleave(2, dim=1)
     if name.endswith(MIRRORED):
@@ -161,13 +161,11 @@ def _seeded(
 
 
 def random_batch(like: Records, rows: int, device: torch.device, number: int = 0) -> Batch:
-    """Random rows of the same form as `like`, others for another number; nothing of `like` itself
-    is in them.
+    """Random rows of the shape and schema of `like`, seeded by `number`; its rows are not read.
 
-    For trials before first use: checking callbacks and timing backends. The first two
-    rows agree in every attribute, so that a callback that mixes the rows of one class is
-    seen to do so; rows of another class stand between them and the fourth, so that one
-    that sorts rows by class is.
+    Trials check callbacks and time backends on them. The first two rows and the fourth agree in
+    every attribute and the third has another class, so that a callback that mixes the rows of one
+    class, or sorts rows by class, is found.
     """
     generator = torch.Generator().manual_seed(rows + 1_000_003 * number)  # 32 bits count
     features = torch.rand((rows, *like.shape), generator=generator)
@@ -183,11 +181,11 @@ def random_batch(like: Records, rows: int, device: torch.device, number: int = 0
 
 
 def extreme_batch(like: Records, rows: int, device: torch.device) -> Batch:
-    """Rows of the form of `like` at the ends of what a record can be; nothing of `like` itself.
+    """Extreme rows of the shape and schema of `like`, whose rows are not read.
 
-    In turn black, white, one grey and noise, where records are images; zeros, values far out on
-    either side and noise, where they are latents. A callback that cannot take one of these would
-    fail on somebody's record, and then the run is over.
+    Images are in turn black, white, grey and noise; latents are in turn zero, large, large negative
+    and noise. A callback that raises on one of these could raise on a private record, which ends
+    the run.
     """
     batch = random_batch(like, rows, device)
     levels = (0.0, 1.0, 0.5) if like.is_images else (0.0, FAR, -FAR)

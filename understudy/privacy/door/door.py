@@ -1,9 +1,9 @@
-"""The door: everything that can be done with private records, and nothing else.
+"""The door: the only access of a method to private records.
 
-A `Door` belongs to one run and one plan. It hands out `PrivateRecords` handles whose
-operations are private mechanisms; each reserves its place in the ledger before noise is
-drawn and is committed with what it gave out. The threat model is a mistaken author, not
-a malicious one: Python cannot hide memory from a program that goes looking for it.
+A `Door` belongs to one run and one plan. It makes `PrivateRecords` handles, whose operations are
+private mechanisms: each reserves its uses in the ledger before noise is drawn, and commits them
+together with its output. The threat model is a mistaken author, not a malicious one: Python cannot
+hide memory from a program that searches for it.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _NOT_THE_CALLBACKS = (
     *(KeyboardInterrupt, SystemExit, GeneratorExit, ConnectionError),
     *(MemoryError, torch.OutOfMemoryError),
 )
-"""What may end work on private records without being a callback's failure. Memory runs out at
-shapes that declared figures fix; a connection is lost when another process of a team ends."""
+"""Exceptions that are no failure of a callback. Memory runs out at shapes that depend on declared
+figures alone; a connection is lost when another process of a team ends."""
 
 
 class Door:
-    """One run's way to its private records."""
+    """One run's access to its private records: plan, ledger and noise in one place."""
 
     def __init__(
         self,
@@ -84,8 +84,8 @@ class Door:
         counts: Mapping[str, int],
         summations: Mapping[str, Summation] | None = None,
     ) -> dict[str, PrivateRecords]:
-        """One handle per part, with its declared count of units. summations: of parts that are not
-        added up by this process alone."""
+        """One handle per part, with its declared count of units. summations: for parts whose sums
+        are not computed by this process alone."""
         for name in parts:
             if counts[name] < 1:
                 raise UserError(f"the declared count of part {name!r} must be at least 1.")
@@ -96,7 +96,7 @@ class Door:
         }
 
     def spent(self, mechanism: Mechanism) -> int:
-        """Committed uses, and those of the block in progress."""
+        """How many uses are committed or done in the block in progress."""
         reserve = self._journal.ledger.open_block
         spent = self._journal.spent(mechanism.name)
         if reserve is None or reserve.body["mechanism"] != mechanism.name:
@@ -104,14 +104,14 @@ class Door:
         return spent - int(reserve.body["uses"]) + self._done_in_block
 
     def wants(self, mechanism: Mechanism) -> bool:
-        """Whether the plan still has uses of it, or a kept output to give back."""
+        """Whether the plan has uses of a mechanism left, or a committed output to return again."""
         self._refuse_if_shut()
         given = self._given.get(mechanism.name, 0)
         kept = self._journal.has_output(mechanism.name, given)
         return kept or self.spent(mechanism) < mechanism.uses or isinstance(mechanism, DPSGD)
 
     def reveal(self, mechanism: Reveal) -> None:
-        """Record that raw records leave; the first time is charged, and that is all."""
+        """Record in the ledger that raw records leave; only the first call is charged."""
         if self.spent(mechanism):
             return
         self.settle()
@@ -120,7 +120,7 @@ class Door:
         self._interrupt.raise_if_pending()
 
     def kept_output(self, mechanism: Mechanism) -> torch.Tensor | None:
-        """The next output that an earlier process committed and this one has not given back yet."""
+        """The next committed output of an earlier process that this one has not returned yet."""
         given = self._given.setdefault(mechanism.name, 0)
         kept = self._journal.output(mechanism.name, given)
         if kept is None:
@@ -135,24 +135,24 @@ class Door:
         exact: Callable[[], torch.Tensor],
         deviation: float,
     ) -> torch.Tensor:
-        """Do one whole release: reserve, compute, add noise, commit with its output.
+        """One whole release: reserve, compute, add noise, commit with the output.
 
-        Guarantee: what comes back is `exact()` plus independent Gaussian noise of standard
-        deviation `deviation` on every coordinate; the caller answers for the sensitivity of
-        `exact` that makes this the mechanism's event. After a restart a committed release
-        gives back what it gave then; it is neither computed nor charged again.
+        Guarantee: the result is `exact()` plus independent Gaussian noise of standard deviation
+        `deviation` on every coordinate. The caller is responsible for the sensitivity of `exact`
+        that makes this the mechanism's event. After a restart a committed release returns its
+        earlier output; it is neither computed nor charged again.
         """
         return self._release(mechanism, uses, lambda: self.noised(exact(), deviation))
 
     def release_on_grid(
         self, mechanism: Mechanism, steps: Callable[[], torch.Tensor], grid: Grid
     ) -> torch.Tensor:
-        """Do one whole release with exact noise; otherwise as `release`.
+        """One whole release with exact noise; otherwise as `release`.
 
-        Guarantee: what comes back is a function of `steps()`, an integer vector, plus
-        independent discrete Gaussian noise of scale `NOISE_STEPS` on every coordinate,
-        added in integers. The caller answers for `steps` moving by at most
-        `grid.sensitivity` (L2) under adding or removing one unit.
+        Guarantee: the result is a function of `steps()`, an integer vector, plus independent
+        discrete Gaussian noise of scale `NOISE_STEPS` on every coordinate, added in integers. The
+        caller is responsible for `steps` moving by at most `grid.sensitivity` (L2) under adding or
+        removing one unit.
         """
         return self._release(mechanism, 1, lambda: self.noised_on_grid(steps(), grid))
 
@@ -172,13 +172,13 @@ class Door:
         return self._told(self._through(output))
 
     def noised(self, value: torch.Tensor, deviation: float) -> torch.Tensor:
-        """`value` plus Gaussian noise, in float64: the one place where such noise is added."""
+        """`value` plus Gaussian noise, in float64: the only place that adds such noise."""
         return value.double() + deviation * self.noise.normal(
             value.shape, value.device, torch.float64
         )
 
     def noised_on_grid(self, steps: torch.Tensor, grid: Grid) -> torch.Tensor:
-        """`steps` plus exact noise, in integers, and only then scaled: the one place for it."""
+        """`steps` plus exact noise, in integers, scaled afterwards: the only place that adds it."""
         if steps.dtype != torch.int64:
             raise PrivacyError(f"exact noise is added to int64 steps, not to {steps.dtype}.")
         noisy = steps + self.noise.discrete_gaussian(steps.shape, NOISE_STEPS, steps.device)
@@ -204,7 +204,7 @@ class Door:
     ) -> None:
         """Make sure that a reserved block covers the next step.
 
-        before_commit: raises when what was tried before the block is no longer what was used in it.
+        before_commit: raises if the loss or a model changed since the trial before the block.
         """
         if not self._marked:
             raise PrivacyError(
@@ -217,7 +217,7 @@ class Door:
             self._before_commit = before_commit
 
     def release_step(self, total: torch.Tensor, planned: DPSGD, divisor: float) -> torch.Tensor:
-        """What a step shows of its clipped sum; it waits for the method's next checkpoint.
+        """The noisy output of a step; the method must call `checkpoint` before the next one.
 
         Guarantee: `total` plus independent Gaussian noise of standard deviation `sigma * clip` on
         every coordinate, divided by a declared constant.
@@ -229,11 +229,12 @@ class Door:
 
     @contextmanager
     def breaking(self) -> Iterator[None]:
-        """Work on private records.
+        """The context of all work on private records.
 
-        Whether a callback fails there may depend on one record. So the run is over: it is never
-        resumed or released, and a method that catches the error learns nothing more. What is no
-        callback's failure (Ctrl-C, say) only shuts the door in this process.
+        Whether a callback raises there may depend on one record. So an exception ends the run: it
+        is never resumed or released, and a method that catches the exception gets nothing more.
+        After an exception that is no callback's failure (Ctrl-C, say) this process refuses further
+        work, and the run can be resumed.
         """
         self._refuse_if_shut()
         try:
@@ -255,14 +256,14 @@ class Door:
             self._interrupt.end()
 
     def on_commit(self, tell: Callable[[int], None] | None) -> None:
-        """Who is told how many steps a committed block held (a progress bar)."""
+        """Set what is called with the number of steps of each committed block (a progress bar)."""
         self._on_commit = tell
 
     def checkpoint(self, snapshot: Callable[[], State]) -> None:
-        """Stage a point to go on from; commit the block here if it is full.
+        """Stage a state to resume from; commit the block here if it is full.
 
-        When a block is full must not depend on how long its steps took: that tells how
-        many records they drew, and the ledger shows it.
+        The length of a block must not depend on how long its steps took: that depends on how many
+        records they sampled, and the ledger shows the length.
         """
         self._refuse_if_shut()
         self._marked = True
@@ -279,7 +280,7 @@ class Door:
         return self._journal.method_state()
 
     def settle(self) -> None:
-        """Commit what is open, at the last staged point."""
+        """Commit the open block with the last staged state; void it if it has no step."""
         self._refuse_if_shut()
         if self._journal.ledger.open_block is not None:
             if not self._marked:
@@ -291,12 +292,12 @@ class Door:
         self._interrupt.raise_if_pending()
 
     def abandon(self) -> None:
-        """After an exception: charge the steps that were shown. The state behind them is kept if
-        nothing was shown since its checkpoint; else it may be half way, and is lost.
+        """After an exception: charge the steps whose output was returned. Their state is kept if no
+        step was returned since its checkpoint; otherwise it may be inconsistent, and is dropped.
 
-        A disk that refuses leaves the block open: it counts as spent until the next
-        process settles it. A GPU that failed cannot tell state or owner's figures either; the
-        first exception is the one to be seen.
+        If the disk refuses, the block stays open and counts as spent until the next process settles
+        it. After a GPU failure neither state nor owner's figures can be read; the first exception
+        is the one that the user sees.
         """
         try:
             settled = self._journal.ledger.open_block is None or self._journal.left_to_recovery
@@ -311,7 +312,7 @@ class Door:
             self._interrupt.end()
 
     def _charge(self) -> None:
-        """The steps that were shown, with their state or without it, whatever comes between."""
+        """Charge the steps whose output was returned, with or without their state."""
         kept = False
         try:
             kept = self._marked and self._kept_as_it_stands()
@@ -342,7 +343,7 @@ class Door:
         try:
             with self._interrupt.uninterrupted():
                 self._journal.reserve(mechanism.name, uses)
-                # A machine that was restored from a snapshot would else draw the same noise again.
+                # A machine restored from a snapshot would otherwise draw the same noise again.
                 self.noise.rekey()
                 self._done_in_block = 0
         except BaseException:
@@ -375,7 +376,7 @@ class Door:
             raise PrivacyError(self._shut)
 
     def _told(self, output: torch.Tensor) -> torch.Tensor:
-        """A one-shot output on its way out; a team's first process tells it to the others."""
+        """A hook for outputs other than steps: a team's first process sends them to the others."""
         return output
 
     def _through(self, output: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Models trained on disjoint shards; only noisy answers come out."""
+"""Ensembles of models trained on disjoint shards (PATE); only noisy answers leave them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from understudy.data.records import Records
 from understudy.data.splits import shard_of
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.door.batch import TRIAL_ROWS, Batch, extreme_batch, make_batch
-from understudy.privacy.door.rng_isolation import secluded
+from understudy.privacy.door.rng_isolation import isolated_rng
 from understudy.privacy.plan.mechanisms import EnsembleGradients, EnsembleVotes
 from understudy.privacy.sums.clipping import ClippedSum
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from understudy.privacy.door.door import Door
 
 Train = Callable[[Batch], nn.Module]
-"""From all records of one shard to a model; what it makes stays behind the door."""
+"""Trains a model on all records of one shard; the model never leaves its ensemble."""
 
 
 def make_shards(records: Records, origin: Records, shards: int, key: bytes) -> list[Records]:
     """Disjoint shards of `records`; a unit's shard depends on a keyed hash of the unit alone.
 
-    The hash is that of `origin`, the records before any `map`: what a network makes of a
-    record is rounded otherwise in other company, and would move it to another shard.
+    The hash is that of `origin`, the records before any `map`: how a network's output for a record
+    is rounded depends on its batch, and would move it to another shard.
     """
     if not key:
         raise PrivacyError("shards need the dataset's split key; open the run with its book.")
@@ -38,7 +38,7 @@ def make_shards(records: Records, origin: Records, shards: int, key: bytes) -> l
 
 
 class Ensemble:
-    """Sealed models, one per shard that is not empty.
+    """Models that no method can read, one per shard that is not empty.
 
     What a model must be able to do is tried with one that learnt made-up records: whether a shard
     has records, and so a model that could fail, is private.
@@ -53,7 +53,7 @@ class Ensemble:
             for shard in shards:
                 if len(shard):
                     batch = make_batch(shard, np.arange(len(shard)), door.device)
-                    with secluded(door.noise.callback_stream_seed()):
+                    with isolated_rng(door.noise.callback_stream_seed()):
                         self._models.append(train(batch).eval())
             _refuse_shared_memory(self._models)
 
@@ -63,7 +63,7 @@ class Ensemble:
         models = []
         for rows in (1, TRIAL_ROWS):
             batch = extreme_batch(like, rows, self._door.device)
-            with secluded(self._door.noise.callback_stream_seed()):
+            with isolated_rng(self._door.noise.callback_stream_seed()):
                 try:
                     models.append(train(batch).eval())
                 except Exception as error:
@@ -123,7 +123,7 @@ class Ensemble:
         return counts
 
     def _answers(self, model: nn.Module, inputs: torch.Tensor, classes: int) -> torch.Tensor:
-        with secluded(self._door.noise.callback_stream_seed()), torch.no_grad():
+        with isolated_rng(self._door.noise.callback_stream_seed()), torch.no_grad():
             answers: torch.Tensor = model(inputs)
         # Another width could be broadcast, and one model would have many votes.
         if answers.shape != (len(inputs), classes):
@@ -138,7 +138,7 @@ class Ensemble:
         inputs: torch.Tensor,
         loss: Callable[[nn.Module, torch.Tensor], torch.Tensor],
     ) -> torch.Tensor:
-        with secluded(self._door.noise.callback_stream_seed()):
+        with isolated_rng(self._door.noise.callback_stream_seed()):
             return _input_gradient(model, inputs, loss)
 
     def _planned(self, kind: type[EnsembleVotes] | type[EnsembleGradients]):  # type: ignore[no-untyped-def]

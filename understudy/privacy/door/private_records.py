@@ -1,4 +1,4 @@
-"""The handle that a method holds: declared facts, and private mechanisms as operations."""
+"""The handle through which a method reaches private records: declared facts and mechanisms."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from understudy.privacy.door.batch import (
     random_batch,
 )
 from understudy.privacy.door.ensemble import Ensemble, Train, make_shards
-from understudy.privacy.door.rng_isolation import secluded
+from understudy.privacy.door.rng_isolation import isolated_rng
 from understudy.privacy.door.row_independence import (
-    check_company,
     check_extremes,
+    check_others_unmoved,
     check_places,
     check_rows,
 )
@@ -58,11 +58,11 @@ _BAR = 100
 
 
 class PrivateRecords:
-    """Records behind the door.
+    """A handle to private records: a method can call mechanisms on them, and cannot read them.
 
-    What can be read here is declared and public: `schema`, `shape`, and `count`, the
-    declared number of units (never the realised one). Records leave only as the outputs
-    of the mechanisms below, each of which must stand unspent in the run's plan.
+    Its attributes are declared and public: `schema`, `shape`, and `count`, the declared number of
+    units (never the realised one). Records leave only as the outputs of the mechanisms below, each
+    of which must stand unspent in the run's plan.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class PrivateRecords:
         summation: Summation,
         origin: Records | None = None,
     ) -> None:
-        """origin: the records as they were before any `map`."""
+        """origin: the records before any `map`."""
         self._door = door
         self._summation = summation
         self._records = records
@@ -101,10 +101,10 @@ class PrivateRecords:
         raise PrivacyError("a handle to private records cannot be copied or saved.")
 
     def map(self, fn: Callable[[torch.Tensor], torch.Tensor]) -> PrivateRecords:
-        """The same records with `fn` applied to each one's features, still behind the door.
+        """A handle to the same records with `fn` applied to the features of each.
 
-        Guarantee: free, because a record's new features depend on that record alone; an
-        `fn` that treats rows together is refused. No event.
+        Guarantee: no privacy cost and no event, because a record's new features depend on that
+        record alone; an `fn` whose rows depend on each other is refused.
         """
 
         self._summation.allow("mapped records")
@@ -116,7 +116,7 @@ class PrivateRecords:
         with self._door.breaking():
             features = np.zeros((len(self._records), *form), np.float32)
             for values, rows, _ in self._apply(mapped, form):
-                features[rows] = _dense_rows(values)[: len(rows)].float().cpu().numpy()
+                features[rows] = _dense(values)[: len(rows)].float().cpu().numpy()
         old = self._records
         new = Records(features, old.attributes, old.schema, old.units)
         return PrivateRecords(self._door, self.part, new, self.count, self._summation, self._origin)
@@ -131,10 +131,10 @@ class PrivateRecords:
         `sigma * clip`. Sensitivity `clip` under adding or removing one unit. Event: one
         Gaussian with multiplier `sigma`.
 
-        Where the plan says exact noise: a unit's vector is turned into whole steps of a
-        public grid, towards zero, its squared norm then at most `sensitivity^2` steps in
-        integers; sum and noise are integers. Event: one discrete Gaussian, charged with
-        multiplier `sigma` (the true one is at least that).
+        Where the plan says exact noise, a unit's vector is truncated towards zero to whole steps
+        of a public grid, so that its squared norm, in integers, is at most `sensitivity^2` steps;
+        sum and noise are integers. Event: one discrete Gaussian, charged with multiplier `sigma`
+        (the true one is at least that).
         """
         mechanism = self._planned(NoisySum, clip=clip, sigma=sigma)
         return self._noisy_sum(mechanism, vector_of, clip)
@@ -144,10 +144,10 @@ class PrivateRecords:
     ) -> torch.Tensor:
         """Counts over `bins` bins, with Gaussian noise; float32 on the CPU.
 
-        Guarantee: each record counts in the bin `bin_of` gives it; a unit's counts are
-        scaled to L2 norm at most 1, the sensitivity under adding or removing one unit.
-        Noise of standard deviation `sigma`. Event: one Gaussian with multiplier `sigma`,
-        or one discrete Gaussian where the plan says exact noise (see `noisy_sum`).
+        Guarantee: each record counts once, in the bin that `bin_of` returns; a unit's counts are
+        scaled to L2 norm at most 1, the sensitivity under adding or removing one unit. Noise of
+        standard deviation `sigma`. Event: one Gaussian with multiplier `sigma`, or one discrete
+        Gaussian where the plan says exact noise (see `noisy_sum`).
         """
         mechanism = self._planned(NoisyHistogram, bins=bins, sigma=sigma)
 
@@ -166,10 +166,10 @@ class PrivateRecords:
         speed: Speed | None = None,
         name: str | None = None,
     ) -> DPSGDSession:
-        """A session of DP-SGD steps as planned; see `DPSGDSession.step` for the guarantee.
+        """A session for the planned DP-SGD steps; see `DPSGDSession.step` for the guarantee.
 
-        models: those with parameters that need a gradient are trained, the others only read.
-        loss: a frozen dataclass, see `Loss`. draws: the randomness that it needs with every row.
+        models: the session trains their parameters that need a gradient and reads all others.
+        loss: a frozen dataclass, see `Loss`. draws: the random values it needs with every row.
         """
         if plan.ident != self._door.plan.ident:
             raise PrivacyError("this plan is not the run's plan; use the plan given to fit.")
@@ -187,25 +187,25 @@ class PrivateRecords:
         )
 
     def ensemble(self, shards: int, train: Train) -> Ensemble:
-        """Models trained on disjoint shards, sealed; only noisy answers come out.
+        """An ensemble of models, each trained on one of `shards` disjoint shards (PATE's teachers).
 
-        Guarantee: a unit's shard depends on a keyed hash of the unit alone, so adding or
-        removing one unit changes one shard. Training itself costs nothing: no model and
-        no output of `train` leaves. Each answer is an event of its own.
+        Guarantee: a unit's shard depends on a keyed hash of the unit alone, so adding or removing
+        one unit changes one shard. Training has no privacy cost: neither a model nor an output of
+        `train` leaves the ensemble. Each noisy answer is an event of its own.
         """
         self._summation.allow("an ensemble")
         parts = make_shards(self._records, self._origin, shards, self._door.shard_key)
         return Ensemble(self._door, self.part, parts, train)
 
     def transform(self, fn: Callable[[Records], Records], reason: str) -> Records:
-        """Records leave through `fn`.
+        """Release records through `fn`.
 
         Guarantee: none, and the event is non-private, unless `fn` is one of privacy's own
         local mechanisms (`LocalNoise`), which draws its own noise; then the event is that
         mechanism's, per record under replace-one.
         """
         self._summation.allow("a record-by-record release")
-        # Not a subclass: another clipping would have another sensitivity.
+        # Not a subclass, which could clip otherwise and have another sensitivity.
         if type(fn) is not LocalNoise:
             return fn(self.reveal(reason))
         mechanism = self._planned(LocalRelease, radius=fn.radius, sigma=fn.sigma)
@@ -245,8 +245,8 @@ class PrivateRecords:
             raise PrivacyError(
                 f"vector_of must return one vector a row; it gave rows of shape {list(form)}."
             )
-        # Whether every unit has one record is private: only its declaration may choose
-        # between orders of floating-point operations.
+        # Whether every unit has one record is private, so the order of floating-point operations
+        # may depend only on whether a unit column was declared.
         single = self._records.units is None
 
         def total_from(start: Callable[[], ClippedSum]) -> torch.Tensor:
@@ -261,14 +261,15 @@ class PrivateRecords:
         return door.release(mechanism, 1, lambda: total_from(clipped), mechanism.sigma * clip)
 
     def _form(self, fn: Callable[[Batch], Vectors], what: str) -> tuple[int, ...]:
-        """Check `fn` on random and extreme rows; the shape of its value for one row, thereby
-        public."""
+        """Check `fn` on random and extreme rows; returns the shape of its value for one row, which
+        is therefore public."""
         like, device = self._records, self._door.device
         exact = any(getattr(m, "noise", None) == EXACT for m in self._door.plan.mechanisms)
-        with secluded(self._door.noise.callback_stream_seed()), torch.no_grad():
-            values = check_rows(_dense(fn), random_batch(like, TRIAL_ROWS, device), what)
+        with isolated_rng(self._door.noise.callback_stream_seed()), torch.no_grad():
+            few = random_batch(like, TRIAL_ROWS, device)
+            values = check_rows(lambda batch: _dense(fn(batch)), few, what)
             check_extremes(_packed(fn), extreme_batch(like, TRIAL_ROWS, device), what)
-            check_company(_packed(fn), random_batch(like, _ROWS_AT_ONCE, device), what)
+            check_others_unmoved(_packed(fn), random_batch(like, _ROWS_AT_ONCE, device), what)
             if exact:
                 many = random_batch(like, _ROWS_AT_ONCE * 3 // 2, device)
                 check_places(_packed(fn), many, what)
@@ -277,7 +278,7 @@ class PrivateRecords:
     def _apply(
         self, fn: Callable[[Batch], Vectors], form: tuple[int, ...]
     ) -> Iterator[tuple[Vectors, Rows, Rows]]:
-        """`fn` over all records in padded chunks: output, real rows, unit of every row."""
+        """Call `fn` on all records in padded chunks: yields output, real rows, every row's unit."""
         door, size = self._door, _ROWS_AT_ONCE
         rows, owners = self._units.rows(np.arange(len(self._units)))
         with door.progress.task("reading private records", _BAR) as bar:
@@ -285,7 +286,7 @@ class PrivateRecords:
                 part, own = rows[start : start + size], owners[start : start + size]
                 missing = size - len(part)
                 padded = np.concatenate([part, np.repeat(part[:1], missing)])
-                with secluded(door.noise.callback_stream_seed()), torch.no_grad():
+                with isolated_rng(door.noise.callback_stream_seed()), torch.no_grad():
                     output = fn(make_batch(self._records, padded, door.device))
                 if tuple(output.shape) != (size, *form):
                     raise PrivacyError("a callback gave another shape than on random records.")
@@ -311,15 +312,8 @@ class PrivateRecords:
         return unspent[0]
 
 
-def _dense(fn: Callable[[Batch], Vectors]) -> Callable[[Batch], torch.Tensor]:
-    def dense(batch: Batch) -> torch.Tensor:
-        return _dense_rows(fn(batch))
-
-    return dense
-
-
 def _packed(fn: Callable[[Batch], Vectors]) -> Callable[[Batch], torch.Tensor]:
-    """As `_dense`, without the zeros: values, and last the block they stand in."""
+    """`fn` with `Blocks` as their values and, in a last column, the number of the block."""
 
     def packed(batch: Batch) -> torch.Tensor:
         found = fn(batch)
@@ -330,7 +324,7 @@ def _packed(fn: Callable[[Batch], Vectors]) -> Callable[[Batch], torch.Tensor]:
     return packed
 
 
-def _dense_rows(vectors: Vectors) -> torch.Tensor:
+def _dense(vectors: Vectors) -> torch.Tensor:
     return vectors.dense() if isinstance(vectors, Blocks) else vectors
 
 

@@ -1,8 +1,8 @@
-"""Running a callback on private rows without letting its randomness out.
+"""Isolation of random number generators during a callback on private rows.
 
-How often a callback draws depends on how many rows it got, so the state of a generator
-after the call would tell the realised batch size. Inside `secluded`, every generator is
-seeded from the door's stream; afterwards each is put back as it was.
+How often a callback draws depends on how many rows it got, so the state of a generator after the
+call would reveal the realised batch size. `isolated_rng` seeds every generator from the door's
+stream and restores its earlier state afterwards.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import torch
 
 
 @contextmanager
-def secluded(seed: int) -> Iterator[None]:
-    """Give the process's generators a door-owned seed, and restore them afterwards."""
+def isolated_rng(seed: int) -> Iterator[None]:
+    """Seed Python's, numpy's and torch's generators, and restore their states afterwards."""
     python, legacy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     random.seed(seed)
@@ -36,7 +36,7 @@ def secluded(seed: int) -> Iterator[None]:
 def _seed_torch(seed: int, elsewhere: bool) -> None:
     """Seed the CPU's generator, and those of other devices where there are any.
 
-    Without a device `torch.manual_seed` notes the whole call stack for later, which takes
+    Without another device `torch.manual_seed` records the whole call stack for later, which takes
     longer than a step of a small model.
     """
     if elsewhere:

@@ -1,8 +1,8 @@
-"""The check that a callback treats every row by itself.
+"""Checks that a callback treats every row of a batch independently of the others.
 
-Clipping bounds one unit's influence only if the value and gradient of a row do not
-depend on the other rows of its batch. Before first use, on random data, each row is
-compared with itself alone; a callback that mixes rows is refused.
+Clipping bounds the influence of one unit only if the value and gradient of a row do not depend on
+the other rows of its batch. These checks run on random rows, before private ones, and refuse a
+callback whose rows depend on each other.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ from understudy.errors import PrivacyError, UserError
 from understudy.privacy.door.batch import Batch
 
 TOLERANCE = 1e-5
-"""Largest difference, relative to the longest vector compared: what clipping looks at."""
+"""Largest norm of a difference, relative to the longest vector compared."""
 
-
-_ASLEEP = 1e-3
-"""A parameter without any larger value shows too little of what lies behind it."""
+_NEARLY_ZERO = 1e-3
+"""A parameter with no larger value hides the layers before it from the loss."""
 
 
 def check_rows(value_of: Callable[[Batch], torch.Tensor], batch: Batch, what: str) -> torch.Tensor:
-    """Refuse `value_of` unless each row's value equals that of the row alone.
+    """Refuse `value_of` unless each row has the value that it has alone, to `TOLERANCE`.
 
-    Returns the values of the whole batch, whose form is that of any batch.
+    Returns the values of the whole batch, whose shape is public.
     """
     agreement = Agreement(what)
     with exact_arithmetic():
@@ -39,22 +38,24 @@ def check_rows(value_of: Callable[[Batch], torch.Tensor], batch: Batch, what: st
     return values
 
 
-def check_company(value_of: Callable[[Batch], torch.Tensor], rows: Batch, what: str) -> None:
-    """Refuse `value_of` unless every row keeps its value, to the last bit, when another changes.
+def check_others_unmoved(value_of: Callable[[Batch], torch.Tensor], rows: Batch, what: str) -> None:
+    """Refuse `value_of` unless rows keep their values, bit for bit, when another row is replaced.
 
-    A relative tolerance would let through what mixes rows a little. Arithmetic that does not look
-    at other rows gives the same bits whatever these hold, so this allows nothing at all.
+    A tolerance would accept a small dependence between rows. Arithmetic that does not read the
+    other rows gives the same bits whatever they hold, so no tolerance is needed.
     """
     before = value_of(rows)
     for changed in {0, len(rows) // 2, len(rows) - 1}:
         others = torch.arange(len(rows), device=before.device) != changed
-        if not torch.equal(value_of(with_another(rows, changed, 1))[others], before[others]):
+        if not torch.equal(
+            value_of(with_record_replaced(rows, changed, 1))[others], before[others]
+        ):
             raise PrivacyError(_mixing(what))
 
 
-def with_another(rows: Batch, place: int, many: int) -> Batch:
-    """The same batch, but that one record (`many` rows) is another one: mirrored, in negative, with
-    the attributes of the next but one."""
+def with_record_replaced(rows: Batch, place: int, many: int) -> Batch:
+    """The batch with one record (`many` rows) replaced by its mirrored negative, which gets the
+    attributes of the record two places after it."""
     own = slice(place * many, (place + 1) * many)
     features = rows.features.clone()
     features[own] = 1.0 - features[own].flip(-1)
@@ -65,10 +66,10 @@ def with_another(rows: Batch, place: int, many: int) -> Batch:
 
 
 def check_extremes(value_of: Callable[[Batch], torch.Tensor], rows: Batch, what: str) -> None:
-    """Refuse `value_of` if it fails on rows at the ends of what a record can be.
+    """Refuse `value_of` if it raises on extreme rows (`extreme_batch`).
 
-    It may answer what is not finite, which counts as zero. Where it raised on a private record the
-    run would be over, and its absence would tell of that record.
+    It may return nan or infinity, which clipping turns into zero. Raising on a private record would
+    end the run, and the missing release would reveal that record.
     """
     try:
         _counted(value_of(rows), len(rows), what)
@@ -83,20 +84,19 @@ def check_extremes(value_of: Callable[[Batch], torch.Tensor], rows: Batch, what:
 
 
 def check_places(value_of: Callable[[Batch], torch.Tensor], rows: Batch, what: str) -> None:
-    """Refuse `value_of` unless a row has the same value, to the last bit, wherever it stands.
+    """Refuse `value_of` unless a row has the same value, bit for bit, at any place of its batch.
 
-    For exact noise: there a unit that comes or goes must not move the last bits of others
-    by making them change places. The two thirds of `rows` that make up a batch are
-    evaluated as they stand; then each half of it in the other half's place, in reverse
-    order, beside rows that were not there before. Arithmetic that depends on place or
-    company does so whatever the values are, so random rows show it.
+    Exact noise needs this: adding or removing a unit shifts the places of others, and must not
+    change the last bits of their values. The first two thirds of `rows` make up a batch; then each
+    half of it is evaluated again in the other half's place, in reverse order, beside the last
+    third. Arithmetic that depends on a row's place does so for any values: random rows show it.
     """
     third = len(rows) // 3
     here = value_of(rows.rows(0, 2 * third))
     for start in (0, third):
         moved = torch.arange(start, start + third).flip(0)
-        strangers = torch.arange(2 * third, 3 * third)
-        order = (strangers, moved) if start == 0 else (moved, strangers)
+        new = torch.arange(2 * third, 3 * third)
+        order = (new, moved) if start == 0 else (moved, new)
         there = value_of(rows.picked(torch.cat(order)))
         back = there[third:] if start == 0 else there[:third]
         if not torch.equal(back.flip(0), here[start : start + third]):
@@ -112,7 +112,7 @@ def check_loss(
     batch: Batch,
     what: str = "the loss",
 ) -> None:
-    """Refuse a loss unless each row's value and gradient equal those of the row alone."""
+    """Refuse a loss unless rows have the value and gradient that they have alone (`TOLERANCE`)."""
     values_agree, gradients_agree = Agreement(what), Agreement(what)
     with exact_arithmetic(), torch.enable_grad():
         values = _numbers(loss_of(batch), len(batch), what)
@@ -126,13 +126,13 @@ def check_loss(
     gradients_agree.require()
 
 
-def confirmed(trial: Callable[[Batch], object], rows: Callable[[int], Batch]) -> None:
-    """Raise what a trial on random rows raises, unless it was rounding.
+def raise_unless_rounding(trial: Callable[[Batch], object], rows: Callable[[int], Batch]) -> None:
+    """Raise what a check on random rows raises, unless rounding explains it.
 
-    Where two values almost tie for a maximum, rounding in company may take the other one, and
-    that looks like mixing, once in a hundred trials of a network with pooling. It does so again
-    on the same rows, and hardly on others: at most on one of three further batches. What mixes
-    rows fails these too, and what mixes them now and then does not fail twice in the same way.
+    Where two values almost tie for a maximum, the rounding of a larger batch may choose the other
+    one; in a network with pooling this fails one check in a hundred. Such a failure repeats on the
+    same rows, and on at most one of three other batches. Rows that do depend on each other fail
+    more of these; a callback that mixes rows now and then does not fail twice on the same rows.
     """
     first = rows(0)
     failed = _failure(trial, first)
@@ -163,7 +163,7 @@ def gradient_of(value: torch.Tensor, over: Sequence[torch.Tensor]) -> torch.Tens
 
 
 class Agreement:
-    """Collects comparisons and judges the largest difference by the longest vector."""
+    """Compares pairs of vectors: the largest difference, relative to the longest vector."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -191,9 +191,8 @@ class Agreement:
 
 @contextmanager
 def exact_arithmetic() -> Iterator[None]:
-    """Full float32 on GPUs: TF32 rounds by batch size, and would look like mixing. Without cuDNN
-    too, which takes another algorithm for another batch size; code that was compiled for its
-    layouts does not run here."""
+    """Full float32 on GPUs, without TF32 and cuDNN, whose rounding depends on the batch size and
+    would look like mixed rows. Compiled code that expects cuDNN's layouts does not run here."""
     matmul = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = False
     try:
@@ -204,30 +203,25 @@ def exact_arithmetic() -> Iterator[None]:
 
 
 @contextmanager
-def awakened(parameters: Sequence[torch.Tensor]) -> Iterator[None]:
-    """Parameters that are zero, or nearly, at random values for a while.
+def zeros_randomised(parameters: Sequence[torch.Tensor]) -> Iterator[None]:
+    """Give parameters that are zero, or nearly, random values for a while.
 
-    Layers that begin at zero, one behind another, cut what lies between them off from the
-    loss. What mixes rows there would pass every check before training and show after it.
+    A layer that starts at zero hides the layers before it from the loss. Rows that depend on each
+    other there would pass every check before training, and mix once it has begun.
     """
-    asleep = [p for p in parameters if p.numel() and float(p.detach().abs().max()) <= _ASLEEP]
-    kept = [p.detach().clone() for p in asleep]
+    zeros = [p for p in parameters if p.numel() and float(p.detach().abs().max()) <= _NEARLY_ZERO]
+    kept = [p.detach().clone() for p in zeros]
     try:
         with torch.no_grad():
-            for parameter in asleep:
-                parameter.copy_(torch.randn_like(parameter) * _usual_size(parameter))
+            for parameter in zeros:
+                # About as layers are initialised, so that signals neither vanish nor explode.
+                size = 0.1 if parameter.ndim < 2 else 1 / math.sqrt(parameter[0].numel())
+                parameter.copy_(torch.randn_like(parameter) * size)
         yield
     finally:
         with torch.no_grad():
-            for parameter, value in zip(asleep, kept, strict=True):
+            for parameter, value in zip(zeros, kept, strict=True):
                 parameter.copy_(value)
-
-
-def _usual_size(parameter: torch.Tensor) -> float:
-    """About what layers begin with: signals neither vanish nor grow with depth."""
-    if parameter.ndim < 2:
-        return 0.1
-    return 1 / math.sqrt(parameter[0].numel())
 
 
 def _numbers(values: torch.Tensor, rows: int, what: str) -> torch.Tensor:
@@ -246,6 +240,6 @@ def _counted(values: torch.Tensor, rows: int, what: str) -> torch.Tensor:
 
 def _mixing(what: str) -> str:
     return (
-        f"{what} gives a row another value or gradient in company than alone (it mixes the records "
+        f"{what} gives a row another value or gradient in a batch than alone (it mixes the records "
         "of a batch, or draws its own randomness); use only the row and its own batch.draws."
     )

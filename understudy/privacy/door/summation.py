@@ -1,4 +1,5 @@
-"""Who adds units up: this process alone, a team of processes, or an audit that adds canaries."""
+"""How the sums over units are computed: by this process alone (here), by several processes
+(`team/summation.py`), or with an audit's canaries added (`audit/white_box.py`)."""
 
 from __future__ import annotations
 
@@ -19,22 +20,22 @@ if TYPE_CHECKING:
 
 Vectors = torch.Tensor | Blocks
 Chunks = Iterator[tuple[Vectors, Rows]]
-"""Vectors of some rows, and the unit of each."""
+"""Chunks of vectors, one a row, with the unit of each row (-1: padding)."""
 
 
 class Summation:
-    """The summation of one process. A team and an audit override what they do otherwise; clipping,
-    noise and ledger are the same for all of them.
+    """The summation of one process. Subclasses change which units are summed where; clipping, noise
+    and ledger are the same for all of them.
 
-    Guarantee: every unit's vector is in a sum at most once, clipped by the `ClippedSum` that is
-    given.
+    Guarantee: a sum holds every unit's vector at most once, clipped by the caller's `ClippedSum`
+    or `GradientEngine`.
     """
 
     captures: ClassVar[bool] = True
-    """Whether micro-batches may be replayed by a CUDA graph."""
+    """Whether the engine may replay micro-batches from a CUDA graph."""
 
     def allow(self, what: str) -> None:
-        """Refuse an operation that this summation has no form of."""
+        """Raise if this summation does not support an operation, named in words."""
         del what
 
     def share(self, records: Records) -> Records:
@@ -42,11 +43,11 @@ class Summation:
         return records
 
     def share_of(self, expected: float) -> float:
-        """How many of the units that a step draws on average are drawn by this process."""
+        """This process's part of the average number of units in a step."""
         return expected
 
     def sampled(self, units: int) -> int:
-        """How many units a step draws from, where this process has so many records' units."""
+        """How many units a step samples from, if this process holds the records of `units`."""
         return units
 
     def one_shot(
@@ -55,7 +56,7 @@ class Summation:
         start: Callable[[], ClippedSum],
         chunks: Chunks,
     ) -> torch.Tensor:
-        """The sum over all units of one release."""
+        """The clipped sum over all units, for a release that is not a DP-SGD step."""
         del planned
         total = start()
         for vectors, owners in chunks:
@@ -65,7 +66,7 @@ class Summation:
     def step(
         self, planned: DPSGD, engine: GradientEngine, chosen: Rows, values: Values
     ) -> GradientSum:
-        """The sum over the units that were drawn for one step."""
+        """The clipped sum over the units that one step sampled."""
         del planned
         return engine.clipped_sum(chosen, values)
 
@@ -73,4 +74,4 @@ class Summation:
         """Called before every step."""
 
     def after_step(self, parameters: Sequence[nn.Parameter]) -> None:
-        """Called when a step has set the gradients of these."""
+        """Called after a step has set the `.grad` of its parameters."""

@@ -1,4 +1,4 @@
-"""Which gradient backend a session uses: the first that passes its trial."""
+"""Which gradient backend a session uses: the first one that passes its trial, fastest first."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ CANNOT = (
     *(ImportError, NotImplementedError, RuntimeError, ValueError),
     *(TypeError, AttributeError, NameError, UserError),
 )
-"""What a backend raises on models or losses that it cannot handle: their own mistakes were raised
-before, when the loss was tried with the models themselves."""
+"""What a backend raises on models or losses that it cannot handle. The mistakes of the loss itself
+were raised before, in the trial without a backend."""
 
 
 def first_that_works(
@@ -30,7 +30,7 @@ def first_that_works(
     device: torch.device,
     try_out: Callable[[GradientBackend], None],
 ) -> GradientBackend:
-    """The first backend that `try_out` accepts, fastest first; the last takes any model."""
+    """The first backend that `try_out` accepts; the last one (vmap) takes any model."""
     failures: list[Exception] = []
     for make in _makers(wanted, device):
         try:
@@ -47,7 +47,7 @@ def first_that_works(
 
 
 def time_of(work: Callable[[], object], device: torch.device) -> float:
-    """Seconds of the second of two calls."""
+    """How many seconds the second of two calls takes."""
     work()
     _wait_for(device)
     start = time.perf_counter()

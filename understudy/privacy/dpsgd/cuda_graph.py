@@ -1,7 +1,8 @@
-"""A micro-batch as a CUDA graph: captured once, replayed for all others.
+"""CUDA graph capture and replay of a micro-batch's forward, backward and clipping.
 
 A micro-batch takes hundreds of kernels, and a host may need longer to launch them than the GPU to
-run them. All micro-batches have one shape, so that one graph serves them.
+run them. All micro-batches have one shape, so that one graph serves them. Opacus has no
+counterpart; torch's own is `torch.cuda.make_graphed_callables`.
 """
 
 from __future__ import annotations
@@ -20,28 +21,28 @@ from understudy.privacy.dpsgd.loss import Values
 from understudy.privacy.sums.clipping import Clipped
 
 Capture = Callable[[Callable[[], None]], Callable[[], None]]
-"""From work on the GPU, always on the same tensors, to its replay."""
+"""Captures work that always reads and writes the same tensors; returns its replay."""
 
 _WARM_UPS = 3
 _NUDGE = 0.1
-"""Of parameters, relative: gradients then differ by more than any tolerance."""
+"""Relative change of parameters in a trial: gradients then differ by more than any tolerance."""
 
 FEWEST_RECORDS = 3
-"""Of a micro-batch: with fewer, a trial could not tell records apart."""
+"""Smallest micro-batch that is captured: with fewer records a trial could not tell them apart."""
 
 
 def capture_on(device: torch.device) -> Capture | None:
-    """CUDA graphs, on a GPU that has them."""
+    """The capture of CUDA graphs on this device; None where it has none."""
     if device.type != "cuda" or not torch.version.cuda:
         return None
     return partial(_captured, device)
 
 
 def _captured(device: torch.device, work: Callable[[], None]) -> Callable[[], None]:
-    """Warmed up on a side stream, as capture asks for: libraries set themselves up then.
+    """Capture after warm-up calls on a side stream, as torch requires: libraries initialise then.
 
-    The side stream and the graph have memory pools of their own, so what the others hold ready is
-    given back first.
+    The side stream and the graph have memory pools of their own, so cached memory of the other
+    pools is freed first.
     """
     with torch.cuda.device(device):
         here = torch.cuda.current_stream()
@@ -73,18 +74,19 @@ class Part(NamedTuple):
 
 
 Work = Callable[[Batch, Values, torch.Tensor], Part]
-"""From a micro-batch, the step's values, and which of its records are used (bool [records])."""
+"""Computes a `Part` from a micro-batch, the step's values and a mask of records (bool [records])
+to sum."""
 
 
 class GraphedWork:
-    """Replays work on micro-batches and values of one form.
+    """Replays work on micro-batches and values of one shape and type.
 
-    A graph reads and writes memory where it lay when it was captured. `read` are the tensors that
-    the work reads besides its arguments: they are held here, so that nothing else can come to lie
-    there, and `is_current` says whether their owners still have them there.
+    A graph reads and writes the addresses that it was captured with. `read` returns the tensors
+    that the work reads besides its arguments. This object keeps them alive, so that their memory is
+    not reused, and `is_current` says whether their owners still use the same addresses.
 
-    Guarantee: that of the work (`clip_into`), which it repeats kernel by kernel. `Trial` compares
-    them before a private record meets a graph.
+    Guarantee: that of the work (`clip_into`), whose kernels a replay launches again. A `GraphTrial`
+    compares the two on random records before the graph is used on private ones.
     """
 
     def __init__(
@@ -100,13 +102,15 @@ class GraphedWork:
         self._read = read
         self._held = [tensor.detach() for tensor in read()]
         if any(tensor.device != device for tensor in self._held):
-            raise RuntimeError("a model holds a tensor on another device, whose value would stay")
+            raise RuntimeError("a model holds a tensor on another device, which no replay rereads")
         self._places = _places(self._held)
-        self._batch, self._form = _cloned(example), _form(example, values)
+        self._batch = example.with_tensors([tensor.clone() for tensor in example.tensors])
+        self._form = _form(example, values)
         self._values = {name: value.clone() for name, value in values.items()}
         self._used = torch.ones(records, dtype=torch.bool, device=device)
         first = work(self._batch, self._values, self._used)
-        self._part = Part(first.losses.clone(), _cloned_sum(first.clipped))
+        losses, total, norms = (tensor.clone() for tensor in first.tensors)
+        self._part = Part(losses, Clipped(total, norms, first.clipped.clip))
         self.replays = 0
         self._replay = capture(
             lambda: _copy(work(self._batch, self._values, self._used).tensors, self._part.tensors)
@@ -116,9 +120,9 @@ class GraphedWork:
         return _places(self._read()) == self._places
 
     def __call__(self, batch: Batch, values: Values, used: torch.Tensor) -> Part:
-        """As the work gives it; it holds until the next call."""
+        """The result of the work, in tensors that the next call overwrites."""
         if _form(batch, values) != self._form or used.shape != self._used.shape:
-            raise PrivacyError("a micro-batch of another form than was captured.")
+            raise PrivacyError("a micro-batch of another shape or type than was captured.")
         inputs = [*batch.tensors, *values.values(), used]
         _copy(inputs, [*self._batch.tensors, *self._values.values(), self._used])
         self._replay()
@@ -126,22 +130,22 @@ class GraphedWork:
         return self._part
 
 
-Computed = Callable[[Batch, Values, int], Sequence[torch.Tensor]]
-"""From a micro-batch, of which so many first records are real, to their losses (all), and the
-clipped sum of their gradients."""
+Unmasked = Callable[[Batch, Values, int], Sequence[torch.Tensor]]
+"""Computes the losses of all records of a micro-batch and the clipped sum of its first `n`, without
+the mask that a graph takes."""
 
 
-class Trial:
-    """What a graph must give for records that it was not captured with: in other places, some of
-    them padding, and with parameters of other values.
+class GraphTrial:
+    """What a graph must return for inputs it was not captured with: other records, in other places,
+    some of them padding, and other values of the parameters.
 
-    It is computed before the graph is captured: a graph keeps the memory that it works in, and
-    computing beside it would take as much again.
+    The expected results come from `ClippedSum` itself, and are computed before the capture: a graph
+    keeps its working memory, and computing beside it would take as much again.
     """
 
     def __init__(
         self,
-        compute: Computed,
+        compute: Unmasked,
         parameters: Sequence[torch.Tensor],
         example: Batch,
         values: Values,
@@ -160,7 +164,7 @@ class Trial:
             }
 
     def require(self, graph: GraphedWork, tolerance: float) -> None:
-        """Refuse a graph that does not give the same, or adds something of nobody."""
+        """Refuse a graph whose replay differs, or adds anything when no record is used."""
         with self._weights_moved():
             for real, wanted in self._wanted.items():
                 part = graph(self._batch, self._values, self._places < real)
@@ -168,8 +172,8 @@ class Trial:
                     off = float((found - other).norm() / other.norm().clamp(min=1e-30))
                     if not off <= tolerance:
                         raise RuntimeError(f"replayed sums are off by {off:.2g}")
-            nobody = graph(self._batch, self._values, self._places < 0).clipped.total
-            if bool((nobody != 0).any()):
+            of_none = graph(self._batch, self._values, self._places < 0).clipped.total
+            if bool((of_none != 0).any()):
                 raise RuntimeError("a replay adds records that are not used")
 
     @contextmanager
@@ -195,13 +199,3 @@ def _form(batch: Batch, values: Values) -> list[tuple[object, ...]]:
 def _copy(values: Sequence[torch.Tensor], places: Sequence[torch.Tensor]) -> None:
     for value, place in zip(values, places, strict=True):
         place.copy_(value)
-
-
-def _cloned(batch: Batch) -> Batch:
-    attributes = {name: column.clone() for name, column in batch.attributes.items()}
-    draws = {name: drawn.clone() for name, drawn in batch.draws.items()}
-    return Batch(batch.features.clone(), attributes, draws, batch.label)
-
-
-def _cloned_sum(found: Clipped) -> Clipped:
-    return Clipped(found.total.clone(), found.norms.clone(), found.clip)

@@ -1,4 +1,8 @@
-"""Clipped gradient sums over sampled units, by whichever backend is fastest."""
+"""Clipped sums of per-example gradients over the units that a step sampled.
+
+Opacus spreads this over `GradSampleModule` and `DPOptimizer.clip_and_accumulate`; here one object
+owns the gradient backend, its checks, the micro-batches and the CUDA graph.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +20,15 @@ from understudy.errors import PrivacyError
 from understudy.nets.per_example.base import GradientBackend
 from understudy.nets.per_example.compiled import CompiledBackend
 from understudy.privacy.door.batch import Batch, Draws, make_batch
-from understudy.privacy.door.rng_isolation import secluded
+from understudy.privacy.door.rng_isolation import isolated_rng
 from understudy.privacy.dpsgd.backend_choice import CANNOT, first_that_works, time_of
 from understudy.privacy.dpsgd.cuda_graph import (
     FEWEST_RECORDS,
     GraphedWork,
+    GraphTrial,
     Part,
     capture_on,
 )
-from understudy.privacy.dpsgd.cuda_graph import Trial as GraphTrial
 from understudy.privacy.dpsgd.fused_sums import FusedSums
 from understudy.privacy.dpsgd.loss import BoundLoss, Values, form_of
 from understudy.privacy.dpsgd.models import BoundModels
@@ -39,7 +43,8 @@ from understudy.privacy.sums.units import Rows, UnitIndex
 _Found = TypeVar("_Found")
 
 _TOLERANCE_REPLAYED = MappingProxyType({"float32": 1e-3, "bfloat16": 1e-2})
-"""The kernels are the same; some of them add in another order each time."""
+"""Relative difference allowed between a replay and the same kernels launched one by one: some of
+them add in another order each time."""
 
 _TIMED_ROWS = 64
 _WORDS = 200
@@ -49,8 +54,8 @@ _WORDS = 200
 class GradientSum:
     """A clipped sum before noise, and figures that only the owner may see.
 
-    clipped, mean_loss: single numbers that lie where the gradients do. To read them is to
-    wait for the GPU, so that is left until somebody wants them.
+    clipped (how many units were clipped) and mean_loss are scalars on the device of the gradients:
+    reading them waits for the GPU, so the owner's log reads them when a block is committed.
     """
 
     total: torch.Tensor
@@ -62,8 +67,8 @@ class GradientSum:
 class GradientEngine:
     """Computes the clipped gradient sums of one DP-SGD session.
 
-    Guarantee: as `clipped_sum`, for the loss and models that it was made with. `try_again` runs
-    before the first sum and before every block of steps.
+    Guarantee: that of `clipped_sum`, for the loss and models it was constructed with, provided that
+    `run_trials` runs before the first sum and before every block of steps.
     """
 
     def __init__(
@@ -77,14 +82,14 @@ class GradientEngine:
         noise: NoiseSource,
         expected: float,
     ) -> None:
-        """expected: the units that a step draws on average in this process, by declared figures."""
+        """expected: units that this process samples in a step, on average, by declared counts."""
         self.bound, self.device, self.width = bound, bound.device, bound.width
         self.step_seconds = 0.0
         self.notice = ""
         self._loss, self._speed, self._records = loss, speed, records
         self._units, self._noise, self.expected = UnitIndex(records), noise, expected
-        # Whether every unit has one record is private: only its declaration may choose between
-        # orders of floating-point operations.
+        # Whether every unit has one record is private, so the order of floating-point operations
+        # may depend only on whether a unit column was declared.
         self._single = records.units is None
         self._clip = mechanism.clip * (1 - RESERVE)
         self._multiplicity = mechanism.multiplicity
@@ -104,44 +109,48 @@ class GradientEngine:
 
     @property
     def preparation(self) -> str:
-        """What `try_again` mostly does, in words."""
+        """What the next `run_trials` spends its time on, for a progress bar; "" if it is short."""
         if self._backend is not None:
             return ""
         slow = self.device.type == "cuda" or self._speed.backend == "compiled"
         return "compiling the networks" if slow else "checking the loss"
 
-    def try_again(self, values: Values) -> None:
-        """Try loss, models and gradients on made-up records; the first time, choose the backend and
-        capture a CUDA graph. `step_seconds` is then what a step of the expected size takes."""
+    def run_trials(self, values: Values) -> None:
+        """Check loss, models and gradients on random records, and raise where one fails.
+
+        The first call also chooses the backend, captures the CUDA graph, and sets `step_seconds`,
+        the time of a step of the expected size.
+        """
         self.require_unchanged()
         self._check_values(values)
         self._trials += 1
         trial = Trial(self._subject, values, self._trials, self._backend is not None)
-        with trial.apart():
-            trial.of_loss()
+        with trial.isolated():
+            trial.check_loss()
             self._within_memory(partial(self._prepare, trial, values))
-            trial.of_company(self._others_sum, self._rows)
+            trial.check_others_unmoved(self._others_sum, self._rows)
 
     def require_unchanged(self) -> None:
-        """Refuse to go on with a loss or models that are not what the session bound."""
+        """Raise if the loss or a model is no longer what the session bound."""
         self._loss.require_unchanged()
         self.bound.require_unchanged()
 
     def clipped_sum(self, chosen: Rows, values: Values) -> GradientSum:
-        """Sum over the chosen units of their gradients, each clipped once.
+        """Sum the gradients of the chosen units, each unit's clipped once.
 
-        Guarantee: as `ClippedSum`, with a clip that leaves `RESERVE` of the mechanism's free: a
-        unit's gradient is summed over its records, each averaged over the multiplicity, over all
-        trained parameters. A record moves what the others add by no more than is left free
-        (`Trial.of_company`), so one unit moves the sum by at most the mechanism's clip. `chosen` is
-        given: when memory runs out, its sum is begun again in smaller micro-batches, so a unit's
-        chance to be sampled and the noise to come do not depend on that.
+        Guarantee: that of `ClippedSum` at the clip `(1 - RESERVE) * mechanism.clip`. A unit's
+        gradient is the sum over its records of their gradients over all trained parameters, each
+        averaged over the augmentation multiplicity. A record moves what the others add by at most
+        half of `RESERVE`, in clips, as `Trial.check_others_unmoved` finds on random records; so one
+        unit moves the sum by at most the mechanism's clip. When memory runs out, the sum over the
+        same `chosen` units is begun again in smaller micro-batches: neither a unit's sampling
+        probability nor the noise depends on that.
         """
         self._check_values(values)
-        return self._within_memory(partial(self._tried_sum, chosen, values))
+        return self._within_memory(partial(self._sum, chosen, values))
 
     def vectors_sum(self, micro_batches: Iterator[tuple[Pieces, Rows]]) -> torch.Tensor:
-        """The clipped sum of gradients that an audit gives, on the way that everybody's take."""
+        """The clipped sum of an audit's canary gradients, by the code that sums all others."""
         total = self._new_sum()
         for gradients, owners in micro_batches:
             if self._single:
@@ -152,12 +161,12 @@ class GradientEngine:
         return total.finish()
 
     def gradient_form(self, values: Values) -> Pieces:
-        """Shape, layout and precision of a micro-batch's gradients, without their values."""
+        """The shapes, memory layout and precision of a micro-batch's gradients, as meta tensors."""
         if self._form is None or len(self._form) != self._rows:
             assert self._backend is not None
-            with secluded(self._noise.callback_stream_seed()):
-                batch = self._subject.made_up(self._rows)
-                found = self._subject.computed(self._backend, batch, values)[1]
+            with isolated_rng(self._noise.callback_stream_seed()):
+                batch = self._subject.random_rows(self._rows)
+                found = self._subject.per_example(self._backend, batch, values)[1]
             self._form = Pieces(tuple(torch.empty_like(p, device="meta") for p in found.values))
         return self._form
 
@@ -171,7 +180,7 @@ class GradientEngine:
             )
 
     def _prepare(self, trial: Trial, values: Values) -> None:
-        """Everything that depends on the size of micro-batches: smaller ones are tried anew."""
+        """Choose and check whatever depends on the micro-batch size; a smaller size repeats it."""
         if self._backend is None:
             found = first_that_works(
                 self._speed.backend, self.bound.models, self.device, partial(self._try_out, trial)
@@ -182,30 +191,34 @@ class GradientEngine:
                 self._graph = self._captured(trial, values)
 
     def _try_out(self, trial: Trial, backend: GradientBackend) -> None:
-        self._sums = _sums_for(backend)
-        trial.of_backend(backend, self._sums, self._rows)
+        self._sums = PieceSums()
+        if isinstance(backend, CompiledBackend):
+            self._sums = FusedSums(backend.through)
+        trial.check_backend(backend, self._sums, self._rows)
 
     def _seconds_per_record(self, backend: GradientBackend, values: Values) -> float:
         rows = self._rows if isinstance(backend, CompiledBackend) else min(self._rows, _TIMED_ROWS)
-        batch = self._subject.made_up(rows)
-        return time_of(partial(self._subject.computed, backend, batch, values), self.device) / rows
+        batch = self._subject.random_rows(rows)
+        return (
+            time_of(partial(self._subject.per_example, backend, batch, values), self.device) / rows
+        )
 
     def _others_sum(self, batch: Batch, values: Values, used: torch.Tensor) -> torch.Tensor:
         return self._part(batch, values, used).clipped.total / self._clip
 
     def _captured(self, trial: Trial, values: Values) -> GraphedWork | None:
-        """A CUDA graph of a micro-batch, where that can be had and gives what is computed.
+        """A CUDA graph of a micro-batch, or None where there is none or its replay is off.
 
-        Memory that runs out here does not make micro-batches smaller: another size would have to be
-        tried first.
+        Running out of memory here leaves the micro-batch size as it is: another size would need
+        trials of its own.
         """
         capture, rows = capture_on(self.device), self._rows
         if capture is None or not isinstance(self._backend, CompiledBackend):
             return None
         try:
             trial.require_known_tensors()
-            example = self._subject.made_up(rows)
-            wanted = GraphTrial(self._computed, self.bound.parameters, example, values, rows)
+            example = self._subject.random_rows(rows)
+            wanted = GraphTrial(self._unmasked, self.bound.parameters, example, values, rows)
             made = GraphedWork(capture, self._work, example, values, rows, self._tensors_read)
             wanted.require(made, _TOLERANCE_REPLAYED[self._speed.precision])
             return made
@@ -223,18 +236,19 @@ class GradientEngine:
         own = [tensor for model in models for tensor in (*model.parameters(), *model.buffers())]
         return [*own, *self._loss.tensors]
 
-    def _computed(self, batch: Batch, values: Values, real: int) -> list[torch.Tensor]:
-        """The losses of a micro-batch, and the sum of its first records, as `ClippedSum` has it."""
+    def _unmasked(self, batch: Batch, values: Values, real: int) -> list[torch.Tensor]:
+        """What `_work` must return with its first `real` records used, by way of `ClippedSum`."""
         assert self._backend is not None
-        losses, gradients = self._subject.computed(self._backend, batch, values)
+        losses, gradients = self._subject.per_example(self._backend, batch, values)
         total = self._new_sum()
         total.add(gradients, padded(np.arange(real), self._rows))
         return [losses, total.finish()]
 
     def _work(self, batch: Batch, values: Values, used: torch.Tensor) -> Part:
-        """What a micro-batch of single records adds. Guarantee: as `clip_into`."""
+        """Losses and clipped sum of a micro-batch in which every record is a unit. Guarantee: that
+        of `clip_into`."""
         assert self._backend is not None
-        losses, gradients = self._subject.computed(self._backend, batch, values)
+        losses, gradients = self._subject.per_example(self._backend, batch, values)
         return Part(losses, self._clipped(gradients, used))
 
     def _clipped(self, gradients: Pieces, used: torch.Tensor) -> Clipped:
@@ -243,35 +257,31 @@ class GradientEngine:
         return Clipped(total, norms, self._clip)
 
     def _first(self, real: int) -> torch.Tensor:
-        """Which records of a micro-batch are used: all but its padding."""
+        """The mask of a micro-batch's real records, which stand before its padding."""
         return torch.arange(self._rows, device=self.device) < real
 
     def _part(self, batch: Batch, values: Values, used: torch.Tensor) -> Part:
-        """As `_work`, replayed where there is a CUDA graph of it."""
+        """As `_work`, by replaying its CUDA graph where there is one."""
         if self._graph is not None and not self._graph.is_current():
-            self._give_up_capture("the tensors of the models lie elsewhere than they did")
+            self._give_up_capture("the memory of the models' tensors has moved")
         return (self._graph or self._work)(batch, values, used)
 
-    def _tried_sum(self, chosen: Rows, values: Values) -> GradientSum:
-        """Micro-batches of another size are compiled anew: they are tried before they are used."""
-        if self._backend is None:
-            self.try_again(values)
-        return self._sum(chosen, values)
-
     def _sum(self, chosen: Rows, values: Values) -> GradientSum:
+        if self._backend is None:  # micro-batches became smaller: they are checked before use
+            self.run_trials(values)
         total, losses = self._new_sum(), []
         for batch, owners in self._micro_batches(chosen):
             real = int((owners >= 0).sum())
-            with secluded(self._noise.callback_stream_seed()):
+            with isolated_rng(self._noise.callback_stream_seed()):
                 losses.append(self._add(total, batch, owners, values)[:real].clone())
         mean = torch.cat(losses).mean() if losses else torch.tensor(float("nan"))
         return GradientSum(total.finish(), total.units, total.clipped, mean)
 
     def _add(self, total: ClippedSum, batch: Batch, owners: Rows, values: Values) -> torch.Tensor:
-        """Add a micro-batch; returns the losses of its records."""
+        """Add a micro-batch to `total`; returns the losses of its records."""
         assert self._backend is not None
         if not self._single:
-            losses, gradients = self._subject.computed(self._backend, batch, values)
+            losses, gradients = self._subject.per_example(self._backend, batch, values)
             total.add(gradients, owners)
             return losses
         real = int((owners >= 0).sum())
@@ -283,7 +293,8 @@ class GradientEngine:
         return ClippedSum(self._clip, self.width, self.device, self._single, self._sums)
 
     def _micro_batches(self, chosen: Rows) -> Iterator[tuple[Batch, Rows]]:
-        """Fixed-shape micro-batches: the last is padded with repeats that count for nothing."""
+        """Micro-batches of one shape: padding repeats a record and has the owner -1, so that it
+        adds zero to the sum."""
         rows, owners = self._units.rows(chosen)
         for start in range(0, len(rows), self._rows):
             part, own = rows[start : start + self._rows], owners[start : start + self._rows]
@@ -292,7 +303,7 @@ class GradientEngine:
             yield self._subject.draw(batch, self._multiplicity), padded(own, self._rows)
 
     def _within_memory(self, work: Callable[[], _Found]) -> _Found:
-        """Do it; again with half the micro-batch as often as memory runs out."""
+        """Call `work`; each time memory runs out, halve the micro-batch and call it again."""
         while True:
             try:
                 return work()
@@ -308,10 +319,6 @@ class GradientEngine:
             torch.cuda.empty_cache()
 
 
-def _sums_for(backend: GradientBackend) -> PieceSums:
-    return FusedSums(backend.through) if isinstance(backend, CompiledBackend) else PieceSums()
-
-
 def padded(owners: Rows, rows: int) -> Rows:
-    """Owners of a full micro-batch: rows that count for nothing have -1."""
+    """The owners of a full micro-batch: -1 for each padding row."""
     return np.concatenate([owners, np.full(rows - len(owners), -1)])

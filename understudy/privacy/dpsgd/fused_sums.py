@@ -1,4 +1,4 @@
-"""Norms and weighted sums of per-example gradients, compiled, and checked against plain ones."""
+"""Compiled norms and weighted sums of per-example gradients, checked against eager ones."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from understudy.nets.compiling import compiled
 from understudy.privacy.sums.gradient_pieces import Pieces, PieceSums
 
 _TOLERANCE = 1e-7
-"""By norm. Both add in float64; the bound on what a record adds allows 1e-6."""
+"""Relative difference of norms. Both sums add in float64 and differ by far less."""
 
 
 class FusedSums(PieceSums):
-    """The same, compiled: each piece is read once, and nothing is copied."""
+    """`PieceSums`, compiled: each piece is read once and never copied."""
 
     def __init__(self, through: str = "inductor") -> None:
         self._all_squares: Any = compiled(_all_squares, backend=through)
         self._all_weighted: Any = compiled(_all_weighted, backend=through)
 
-    # Without gradients, or torch compiles them once more for whoever calls with gradients on.
+    # Without autograd, or torch compiles them once more for callers that have it on.
     @torch.no_grad()
     def squares(self, values: Sequence[torch.Tensor]) -> torch.Tensor:
         found: torch.Tensor = self._all_squares(list(values))
@@ -51,11 +51,10 @@ def _weighted(piece: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
 
 @torch.no_grad()
 def check_sums(sums: PieceSums, vectors: Pieces) -> None:
-    """Refuse sums that give other norms of rows, or another weighted sum, than `PieceSums`.
+    """Refuse sums whose row norms or weighted sum are not those of `PieceSums`.
 
-    `vectors` are of random records and of the very shape that private ones will have; the first
-    row is overwritten by what is not finite, and it and the last, as padding does, count for
-    nothing.
+    `vectors` come from random records and have the shape that private ones will have. This
+    overwrites the first row with nan, and gives it and the last row, like padding, the weight zero.
     """
     plain, values = PieceSums(), vectors.values
     for piece in values:

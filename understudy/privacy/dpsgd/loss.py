@@ -1,4 +1,4 @@
-"""What a method trains by: a loss that cannot change after it was checked."""
+"""The loss of a DP-SGD session: a frozen dataclass, so that what was checked is what is used."""
 
 from __future__ import annotations
 
@@ -21,23 +21,22 @@ _HOW = "write a frozen dataclass with __call__(models, batch, values) and what i
 
 
 class Loss(Protocol):
-    """One value a row: from models (as callables), a batch of records, and the step's values, which
-    have the same names, shapes and types in every step.
+    """Maps models (as callables), a batch of records and the step's values to one value a row.
 
-    A loss is a frozen dataclass. Its fields are immutable values, or tensors that need no gradient:
-    what it holds can be seen, and stays. Networks are models of the session, and what changes from
-    step to step comes as `values`.
+    A loss is a frozen dataclass whose fields are immutable values, or tensors that need no
+    gradient. Networks are passed to `dp_sgd` as models, and what changes from step to step is
+    passed to `step` as `values`, which keep their names, shapes and types.
     """
 
     def __call__(self, models: Models, batch: Batch, values: Values) -> torch.Tensor: ...
 
 
 class BoundLoss:
-    """A loss as a session binds it: what it holds is digested, and compared after every block.
+    """A loss with a digest of its fields, which is compared before and after every block of steps.
 
-    Guarantee: a loss that is accepted here holds nothing that Python lets change; where somebody
-    changed it all the same (a tensor in place, say), `require_unchanged` raises. What its code
-    reads from elsewhere is caught by the trial of rows that every block begins with.
+    Guarantee: every field of an accepted loss is of a type that Python does not let change; if one
+    was changed all the same (a tensor in place, say), `require_unchanged` raises. Globals that its
+    code reads are not seen here: the trial before every block checks what the loss then computes.
     """
 
     def __init__(self, loss: Loss) -> None:
@@ -58,7 +57,7 @@ class BoundLoss:
 
 
 def values_on(device: torch.device, given: Mapping[str, Any] | None) -> Values:
-    """The values of a step as tensors on the device of the models."""
+    """The values of a step, as tensors on the device of the models."""
     found = {name: torch.as_tensor(value, device=device) for name, value in (given or {}).items()}
     for name, value in found.items():
         if value.requires_grad:
@@ -67,7 +66,7 @@ def values_on(device: torch.device, given: Mapping[str, Any] | None) -> Values:
 
 
 def form_of(values: Values) -> dict[str, tuple[torch.Size, torch.dtype]]:
-    """What of the values stays the same from step to step."""
+    """The names, shapes and types of values, which stay the same from step to step."""
     return {name: (value.shape, value.dtype) for name, value in values.items()}
 
 
@@ -107,7 +106,7 @@ def _is_frozen(kind: type) -> bool:
 
 
 def _fields(frozen: Any) -> Iterator[tuple[str, Any]]:
-    """The fields of a frozen dataclass, and whatever else lies in the object."""
+    """The fields of a frozen dataclass, and any other attribute of the object."""
     names = dict.fromkeys(field.name for field in dataclasses.fields(frozen))
     names |= dict.fromkeys(getattr(frozen, "__dict__", {}))
     yield from ((name, getattr(frozen, name)) for name in names)

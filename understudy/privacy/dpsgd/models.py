@@ -1,8 +1,8 @@
-"""The models of a session: what is trained, and copies through which private passes go.
+"""The models that a session trains or reads.
 
-A pass goes through a twin, which shares the model's parameters and nothing else. So nothing that a
-pass does stays in the model, where a method could read it, and nothing that a method does to its
-model besides training it reaches a private pass.
+Private passes run through twins: deep copies that share the model's parameters and nothing else. So
+a pass leaves nothing in the model for a method to read, and a method's changes to its model, other
+than to parameters and buffers, reach no private pass. (Opacus puts hooks on the model itself.)
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from understudy.errors import PrivacyError, UserError
 from understudy.nets.per_example.twins import trainable
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-Mark = dict[str, object]
+Fingerprint = dict[str, object]
 
 
 class BoundModels:
-    """Models as a session binds them.
+    """The models of a session, with a fingerprint of everything in them that must not change.
 
-    `parameters` are those that need a gradient when they are bound: these are trained, all others
-    are read. Between steps a method may change the values of parameters and buffers, and nothing
-    else: a mode, an attribute, a layer or a hook that differs at the beginning of a block is
-    refused by name.
+    `parameters` are those that need a gradient when they are bound: a session trains these and
+    reads all others. Between steps a method may change the values of parameters and buffers, and
+    nothing else: a mode, an attribute of a plain type, a layer or a hook that differs at the
+    beginning or the end of a block is refused by name.
     """
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
@@ -37,7 +37,7 @@ class BoundModels:
         if len(self.parameters) != sum(len(trainable([model])) for model in models):
             raise PrivacyError("two models share a parameter; give it to one of them only.")
         refuse_mixing_layers(models)
-        self._marks = [_mark(model) for model in models]
+        self._fingerprints = [_fingerprint(model) for model in models]
 
     @property
     def device(self) -> torch.device:
@@ -48,9 +48,9 @@ class BoundModels:
         return sum(parameter.numel() for parameter in self.parameters)
 
     def require_unchanged(self) -> None:
-        """Refuse models that are not what was bound, but for the values of their tensors."""
-        for number, (model, before) in enumerate(zip(self.models, self._marks, strict=True)):
-            after = _mark(model)
+        """Raise if anything but the values of parameters and buffers changed since binding."""
+        for number, (model, before) in enumerate(zip(self.models, self._fingerprints, strict=True)):
+            after = _fingerprint(model)
             for name in before.keys() | after.keys():
                 if before.get(name) != after.get(name):
                     raise PrivacyError(
@@ -60,7 +60,8 @@ class BoundModels:
 
 
 def refuse_mixing_layers(models: Sequence[nn.Module]) -> None:
-    """Refuse by name the layers that keep or share statistics of the rows they see."""
+    """Refuse by name the layers that keep or share statistics of their input rows, as Opacus's
+    `ModuleValidator` does."""
     for model in models:
         for name, module in model.named_modules():
             kind = type(module).__name__
@@ -78,9 +79,9 @@ def refuse_mixing_layers(models: Sequence[nn.Module]) -> None:
                 )
 
 
-def _mark(model: nn.Module) -> Mark:
-    """What must stay as it was when the model was bound, each under a name for people."""
-    found: Mark = {}
+def _fingerprint(model: nn.Module) -> Fingerprint:
+    """What must stay as it was when the model was bound, by names that an error can print."""
+    found: Fingerprint = {}
     for path, module in model.named_modules(remove_duplicate=False):
         where = f"layer {path!r}" if path else "the top layer"
         found[f"the type of {where}"] = type(module)
@@ -91,7 +92,7 @@ def _mark(model: nn.Module) -> Mark:
         for name, buffer in module.named_buffers(recurse=False):
             found[f"the form of buffer {name!r} of {where}"] = buffer.shape, buffer.dtype
         for name, value in vars(module).items():
-            if name not in _TORCHS_OWN and (mark := _plain_mark(value)) is not None:
+            if name not in _TORCHS_OWN and (mark := _fingerprint_of(value)) is not None:
                 found[f"attribute {name!r} of {where}"] = mark
     return found
 
@@ -99,9 +100,11 @@ def _mark(model: nn.Module) -> Mark:
 _TORCHS_OWN = frozenset(vars(nn.Module())) - {"training"}
 
 
-def _plain_mark(value: object) -> object:
-    """What tells whether an attribute changed: a plain value itself, and of a tensor where it lies
-    and how often it was written to. None for anything else, which the trial of rows must catch."""
+def _fingerprint_of(value: object) -> object:
+    """A copy of an attribute of plain type; of a tensor its address and the number of writes to it.
+
+    None for anything else: the trial before every block checks what the model then computes.
+    """
     if isinstance(value, torch.Tensor):
         return value.data_ptr(), tuple(value.shape), value._version
     return copy.deepcopy(("plain", value)) if _is_plain(value) else None

@@ -1,8 +1,13 @@
-"""DP-SGD: noisy sums of clipped per-unit gradients, a step at a time."""
+"""DP-SGD: noisy sums of clipped per-unit gradients, one step at a time.
+
+Opacus divides this work between `PrivacyEngine.make_private`, `UniformWithReplacementSampler` and
+`DPOptimizer.step`; here the caller's optimiser is an ordinary one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,16 +31,16 @@ if TYPE_CHECKING:
     from understudy.privacy.door.door import Door
 
 _BLOCK_SECONDS = 30.0
-"""A block is about this long at most, so that little is run again after a kill. Judged by
-a trial on random data: how long private steps take tells how many records they drew, and
-the owner's ledger shows how long blocks are."""
+"""Longest block of steps, so that a kill repeats little. The length is derived from the time on
+random data: private steps take longer the more records they sample, and the ledger shows how many
+steps a block has."""
 
 
 class DPSGDSession:
-    """The steps of one planned DP-SGD on bound models and a bound loss.
+    """The steps of one planned DP-SGD mechanism on bound models and a bound loss.
 
-    The caller does its own work between steps: it runs its optimiser and calls
-    `context.checkpoint` after each. After a restart `steps_done` says how many steps are spent.
+    After each step the caller runs its optimiser and calls `context.checkpoint`. After a restart
+    `steps_done` counts the steps that were committed.
     """
 
     def __init__(
@@ -70,7 +75,7 @@ class DPSGDSession:
 
     @property
     def expected_batch(self) -> float:
-        """Units a step draws on average, by the declared count: the only denominator."""
+        """The average number of units in a step, by the declared count: the only denominator."""
         return self.mechanism.rate * self._count
 
     @property
@@ -82,7 +87,7 @@ class DPSGDSession:
         return self.mechanism.steps - self.steps_done
 
     def steps(self, description: str = "training") -> Iterator[int]:
-        """The numbers of the steps still to do; the bar moves when a block is committed."""
+        """The numbers of the steps that are left; the bar moves when a block is committed."""
         progress, planned = self._door.progress, self.mechanism
         with bar_of_steps(progress, planned.name, description, planned.steps) as bar:
             bar.advance(self.steps_done)
@@ -106,9 +111,9 @@ class DPSGDSession:
         `sigma * clip` is added to the sum of all units, also when none joined. Sensitivity
         `clip` under adding or removing one unit. Event: one Poisson-sampled Gaussian.
 
-        The released sum is divided by `expected_batch`, a declared constant. `values` are what the
-        loss gets besides models and records. `public_grads` (from public or generated data, at a
-        constant batch size) are added after the noise, one per trained parameter.
+        The released sum is divided by `expected_batch`, a declared constant. `values` is the third
+        argument of the loss. `public_grads` (from public or generated data, at a constant batch
+        size) are added after the noise, one per trained parameter.
         """
         engine, door, planned = self._engine, self._door, self.mechanism
         given = values_on(engine.device, values)
@@ -118,7 +123,7 @@ class DPSGDSession:
             self._try(given)
         door.begin_step(planned, self._block_steps(), engine.require_unchanged)
         with door.breaking():
-            # On the CPU: an answer of the GPU would have to be waited for, and it then idles.
+            # On the CPU: the host would wait for the GPU's answer, and the GPU would then idle.
             chosen = np.flatnonzero(door.noise.bernoulli(self._units, planned.rate).numpy())
             result = self._summation.step(planned, engine, chosen, given)
         self._note(result)
@@ -127,13 +132,12 @@ class DPSGDSession:
         self._summation.after_step(engine.bound.parameters)
 
     def _try(self, values: Values) -> None:
-        """The first time with a bar of its own: on a GPU a network is compiled for minutes."""
+        """Run the engine's trials; the first time with a bar of its own, as compilation may take
+        minutes."""
         engine, progress = self._engine, self._door.progress
-        if engine.preparation:
-            with progress.task(engine.preparation):
-                engine.try_again(values)
-        else:
-            engine.try_again(values)
+        name = engine.preparation
+        with progress.task(name) if name else nullcontext():
+            engine.run_trials(values)
         if engine.notice:
             progress.say(engine.notice)
             engine.notice = ""

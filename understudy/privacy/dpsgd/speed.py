@@ -1,4 +1,4 @@
-"""Speed settings: how DP-SGD is computed. None of them can change what it guarantees."""
+"""Speed settings of DP-SGD. None of them can change its guarantee."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from understudy.errors import UserError
 BACKENDS = ("auto", "compiled", "expanded", "vmap")
 PRECISIONS = ("float32", "bfloat16")
 _MEMORY, _CACHED, _ROWS = 2**28, 12 * 2**20, 32
-"""On a CPU: as much of gradients as its caches hold, but rows enough to be worth a pass, if they
-fit. With 256 MB a step of a discriminator of 0.1 million parameters took 2.5 times as long."""
+"""On a CPU: as many bytes of gradients as its caches hold, but at least 32 rows where these fit in
+256 MB. Always filling 256 MB, a step of a network of 0.1 million parameters took 2.5 times as long.
+"""
 
 _FUSED_MEMORY, _FUSED_ROWS = 11 * 2**28, 1408
-"""On a GPU: rows enough to fill it. One too small for them halves the micro-batch. With 3 GiB of
-gradients, or 1,536 rows, steps of 1.9 and 3.8 million parameters took 11.2 GB; these are to keep
-them under 11. With one draw a record the gradients are the limit, with many draws the rows."""
+"""On a GPU: enough rows to fill it; a GPU with less memory halves the micro-batch. With 3 GiB of
+gradients, or 1,536 rows, steps of 1.9 and 3.8 million parameters took 11.2 GB; these limits keep
+them under 11. At a multiplicity of one the gradients are the limit, at a high one the rows."""
 
 
 @dataclass(frozen=True)
 class Speed:
     """micro_batch: rows computed at once (0: as many as fit in 12 MB of gradients, or 32 if
     these fit in 256 MB; on a GPU in 3 GB, and at most 1,408); halved when memory runs out.
-    backend: how per-record gradients are computed; `auto` tries each on random data.
-    precision: of the forward and backward pass; clipping and noise are always float32 up.
-    block_steps: how many steps are kept together when the run is saved, fewer if slow.
+    backend: how per-example gradients are computed; `auto` takes the first that passes its trial.
+    precision: autocast of the forward and backward pass; norms, sums and noise are float64.
+    block_steps: how many steps the ledger reserves and commits together; fewer if they are slow.
     cuda_graph: on a GPU, capture a micro-batch as a CUDA graph and replay it for all others.
     """
 
@@ -49,10 +50,10 @@ class Speed:
     def records_at_once(
         self, width: int, multiplicity: int, expected: float, fused: bool = False
     ) -> int:
-        """Records per micro-batch for gradients of this width.
+        """Records per micro-batch, for gradients of `width` parameters.
 
-        Depends on declared figures only, never on how many records a step drew. fused:
-        gradients are formed once over all of a record's draws, as on a GPU.
+        The number depends on declared figures only, never on how many records a step sampled.
+        fused: one gradient is formed for all augmentations of a record, as on a GPU.
         """
         if self.micro_batch:
             return max(1, self.micro_batch // multiplicity)
@@ -66,11 +67,11 @@ class Speed:
 
 
 def _filled(most: int, expected: float) -> int:
-    """Records per micro-batch, at most `most`: the largest number with which the usual draws
-    fill whole micro-batches almost as well as with any.
+    """The largest number of records per micro-batch, at most `most`, that pads almost as little as
+    the best one, on average over Poisson samples of `expected` records.
 
     The last micro-batch is padded, and padding costs as much as records do: 2,048 expected
-    records in pieces of 384 cost 2,304, in pieces of 352 mostly 2,112.
+    records in micro-batches of 384 cost 2,304, in micro-batches of 352 mostly 2,112.
     """
     spread = math.sqrt(expected)
     usual = [expected + spread * NormalDist().inv_cdf((n + 0.5) / 64) for n in range(64)]

@@ -1,7 +1,7 @@
-"""Which tensors a loss reads besides those it is given.
+"""Whether a loss reads tensors besides its arguments, its fields and its models'.
 
-A CUDA graph reads memory where tensors lay when it was captured. A tensor that nobody holds may be
-freed, and somebody's records come to lie there.
+A CUDA graph reads the addresses it was captured with. A tensor that nothing keeps alive may be
+freed, and its memory reused, for private records as well.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from understudy.privacy.door.batch import Batch
 from understudy.privacy.dpsgd.loss import BoundLoss, Values
 
 
-def reads_others(
+def reads_unknown_tensors(
     loss: BoundLoss, models: Sequence[nn.Module], batch: Batch, values: Values
 ) -> bool:
-    """Whether a loss reads memory of a tensor that is none of its own, its models' or its
-    arguments'."""
+    """Whether the loss reads a tensor that is not one of these, nor computed from them."""
     held = [tensor for model in models for tensor in _tensors_of(model)]
     reading = _Reading([*batch.tensors, *values.values(), *loss.tensors, *held])
     with reading, torch.enable_grad():
@@ -38,7 +37,7 @@ def _tensors_of(model: nn.Module) -> list[torch.Tensor]:
 
 
 class _Reading(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Follows what is made of known tensors, and notes what is not."""
+    """Adds what operations return to the known tensors, and notes when one reads another tensor."""
 
     def __init__(self, known: Sequence[torch.Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -47,12 +46,12 @@ class _Reading(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._places = {_place(tensor) for tensor in known}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is not torch.ops.aten.lift_fresh.default:  # a number, made into a tensor each time
+        if func is not torch.ops.aten.lift_fresh.default:  # a number becomes a tensor at each call
             read = _tensors((args, kwargs or {}))
             self.others |= any(_place(tensor) not in self._places for tensor in read)
         found = func(*args, **(kwargs or {}))
         made = _tensors(found)
-        self._held += made  # so that nothing else comes to lie there meanwhile
+        self._held += made  # so that their memory is not reused meanwhile
         self._places |= {_place(tensor) for tensor in made}
         return found
 

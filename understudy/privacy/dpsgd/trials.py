@@ -1,7 +1,7 @@
-"""Trials of a loss, its models and a gradient backend on made-up records.
+"""Checks of a loss, its models and a gradient backend on random and extreme records.
 
-Everything here looks at random or extreme rows only, so it may raise and take its time without
-telling anything of a private record.
+No check here reads a private record, so whether one raises and how long it takes is public. Opacus
+checks a model's layers once (`ModuleValidator`); these checks look at what is computed.
 """
 
 from __future__ import annotations
@@ -28,51 +28,52 @@ from understudy.privacy.door.batch import (
     random_batch,
     with_draws,
 )
-from understudy.privacy.door.rng_isolation import secluded
+from understudy.privacy.door.rng_isolation import isolated_rng
 from understudy.privacy.door.row_independence import (
     Agreement,
-    awakened,
     check_extremes,
     check_loss,
-    confirmed,
     exact_arithmetic,
     gradient_of,
-    with_another,
+    raise_unless_rounding,
+    with_record_replaced,
+    zeros_randomised,
 )
 from understudy.privacy.dpsgd.fused_sums import check_sums
 from understudy.privacy.dpsgd.loss import BoundLoss, Values
 from understudy.privacy.dpsgd.models import BoundModels
-from understudy.privacy.dpsgd.tensors_read import reads_others
+from understudy.privacy.dpsgd.tensors_read import reads_unknown_tensors
 from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.sums.gradient_pieces import Pieces, PieceSums
 
 RESERVE = 2.0**-20
-"""The share of a mechanism's clip that stays free for what one record may move the others by:
-gradients are clipped to the rest."""
+"""The share of a mechanism's clip that covers what one record moves the others' sum by, when
+kernels round in another order; gradients are clipped to the rest."""
 
 _MOVED = RESERVE / 2
 _EXACT_TOLERANCE = 1e-3
-"""Rounding of another algorithm (1.6e-5 in 41 layers on a GPU); a gradient that is given to
-another record, or lost, is off by far more."""
+"""Relative. Another algorithm rounds otherwise (by 1.6e-5 in 41 layers on a GPU); a gradient that
+is lost, or added to another record, is off by far more."""
 
 _TOLERANCE_IN_USE = MappingProxyType({"float32": 1e-3, "bfloat16": 5e-2})
-"""Kernels round in another order, and each product of bfloat16 numbers by 4e-3. How much of another
-record a gradient may hold is bounded apart, by `require_others_unmoved`."""
+"""Relative. Kernels round in another order, and each product of bfloat16 numbers by 4e-3. A
+separate and far tighter check bounds what one record does to others: `check_others_unmoved`."""
 
-_LOOKED_AT = 16
-"""Records of a compiled micro-batch, evenly apart."""
+_COMPARED = 16
+"""How many records of a compiled micro-batch are compared, at equal distances."""
 
 _LATER_ROWS, _READ_ROWS, _ATTEMPTS = 3, 2, 4
 
 OthersSum = Callable[[Batch, Values, torch.Tensor], torch.Tensor]
-"""From a micro-batch and which of its records are used to their clipped sum, in clips."""
+"""The clipped sum, in clips, of the records of a micro-batch that a mask (bool [records]) selects.
+"""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is tried: a loss with its models, on rows of the form of private records.
+    """What a trial checks: a loss with its models, on rows of the shape of private records.
 
-    `like` gives shape and schema; none of its rows is looked at.
+    `like` is read for its shape and schema alone, never for its rows.
     """
 
     loss: BoundLoss
@@ -87,7 +88,7 @@ class Subject:
     def device(self) -> torch.device:
         return self.bound.device
 
-    def computed(
+    def per_example(
         self, backend: GradientBackend, batch: Batch, values: Values
     ) -> tuple[torch.Tensor, Pieces]:
         """Losses and per-example gradients, in the precision of private steps."""
@@ -96,12 +97,12 @@ class Subject:
         return found, Pieces(gradients)
 
     def draw(self, batch: Batch, times: int) -> Batch:
-        """The batch with each record `times` times, and draws of its own for every row."""
+        """The batch with each record `times` times, and fresh randomness for every row."""
         repeated = batch.repeat(times) if times > 1 else batch
         return with_draws(repeated, self.draws, self.noise, times)
 
-    def made_up(self, records: int, number: int = 0, times: int = 0) -> Batch:
-        """Random records, others for another number, each `times` times (0: the multiplicity)."""
+    def random_rows(self, records: int, number: int = 0, times: int = 0) -> Batch:
+        """Random records, which depend on `number`, each `times` times (0: the multiplicity)."""
         rows = random_batch(self.like, records, self.device, number)
         return self.draw(rows, times or self.multiplicity)
 
@@ -110,10 +111,10 @@ class Subject:
 
 
 class Trial:
-    """One trial, with the values of the step to come, through twins of the models.
+    """The checks before a block of steps, with the values of its first step.
 
-    number: each trial has rows of its own. repeated: what is tried has passed before, in this size
-    of micro-batches, so that fewer rows do.
+    Passes go through twins of the models. number: seeds the random rows. repeated: the same loss
+    and backend have passed at this micro-batch size, so that fewer rows are enough.
     """
 
     def __init__(self, subject: Subject, values: Values, number: int, repeated: bool) -> None:
@@ -122,71 +123,78 @@ class Trial:
         self._twins = [twin_of(model) for model in subject.bound.models]
 
     @contextmanager
-    def apart(self) -> Iterator[None]:
-        """Generators are put back afterwards; parameters that are zero are at random values."""
+    def isolated(self) -> Iterator[None]:
+        """Run the checks on an isolated random stream, with random values for zero parameters."""
         seed = self._subject.noise.callback_stream_seed()
-        with secluded(seed), torch.enable_grad(), awakened(self._subject.bound.parameters):
+        with (
+            isolated_rng(seed),
+            torch.enable_grad(),
+            zeros_randomised(self._subject.bound.parameters),
+        ):
             yield
 
-    def of_loss(self) -> None:
-        """Refuse a loss that does not treat every row by itself, that fails on an extreme row, or
-        whose passes move a buffer."""
+    def check_loss(self) -> None:
+        """Refuse a loss whose rows depend on each other, that raises on an extreme row, or whose
+        passes change a buffer."""
         subject, rows = self._subject, _LATER_ROWS if self._repeated else TRIAL_ROWS
-        confirmed(partial(check_loss, self._loss, subject.bound.parameters), self._rows_of(rows, 1))
+        check = partial(check_loss, self._loss, subject.bound.parameters)
+        raise_unless_rounding(check, self._rows_of(rows, 1))
         check_extremes(self._loss, subject.extremes(), "the loss")
         for model, twin in self._pairs():
             for name in moved_buffers(model, twin):
                 raise PrivacyError(
                     f"a pass moves the buffer {name!r} of a model, by which one record would reach "
-                    "another; use a layer that keeps no statistics of the rows it sees."
+                    "another; use a layer that keeps no statistics of its inputs."
                 )
 
-    def of_backend(self, backend: GradientBackend, sums: PieceSums, records: int) -> None:
-        """Refuse a backend whose gradients of random records are not those of each record alone: in
-        exact arithmetic, and in the precision that private steps have, where a network or a kernel
-        may take another way. A compiled one is tried on whole micro-batches of so many records, and
-        the `sums` that add its gradients up beside plain ones."""
+    def check_backend(self, backend: GradientBackend, sums: PieceSums, records: int) -> None:
+        """Refuse a backend whose per-example gradients differ from those of each record alone.
+
+        The comparison runs in full float32 (`_EXACT_TOLERANCE`), and in the precision of private
+        steps (`_TOLERANCE_IN_USE`), where a network or a kernel may take another path. A compiled
+        backend is compared on a whole micro-batch of `records`, and its `sums` with eager ones.
+        """
         plain = backend.reference if isinstance(backend, CompiledBackend) else backend
         few = self._rows_of(TRIAL_ROWS, self._subject.multiplicity)
-        confirmed(partial(self._compare_exactly, plain), few)
+        raise_unless_rounding(partial(self._compare_exactly, plain), few)
         if isinstance(backend, CompiledBackend):
             whole = self._rows_of(records, self._subject.multiplicity)
-            confirmed(partial(self._compare_compiled, backend, sums), whole)
+            raise_unless_rounding(partial(self._compare_compiled, backend, sums), whole)
         elif self._subject.precision != "float32":
-            confirmed(partial(self._compare_in_use, backend, range(TRIAL_ROWS)), few)
+            raise_unless_rounding(partial(self._compare_in_use, backend, range(TRIAL_ROWS)), few)
 
-    def of_company(self, others: OthersSum, records: int) -> None:
-        """Refuse gradients by which one record reaches what the others add.
+    def check_others_unmoved(self, others: OthersSum, records: int) -> None:
+        """Refuse gradients in which one record moves what the others add.
 
-        One record of a random micro-batch becomes another; the clipped sum of all others, as
-        private steps compute it, must then stay the same: bit for bit, or, where kernels add in
-        another order each time, within half of `RESERVE`, which the clip leaves free.
+        One record of a random micro-batch is replaced. The clipped sum of all others, computed as
+        private steps compute it, must stay the same to within half of `RESERVE`, in clips: rounding
+        in another order may use up that much, and the clip leaves it free.
         """
         subject = self._subject
-        batch = subject.made_up(records, self._number)
+        batch = subject.random_rows(records, self._number)
         places = torch.arange(records, device=subject.device)
         everywhere = {0, records // 2, records - 1}
         for changed in {self._number % records} if self._repeated else everywhere:
-            other = with_another(batch, changed, subject.multiplicity)
+            other = with_record_replaced(batch, changed, subject.multiplicity)
             before = others(batch, self._values, places != changed).clone()
             after = others(other, self._values, places != changed)
             moved = float((after - before).norm())
             if not moved <= _MOVED:
                 raise PrivacyError(
                     f"one record moves what the others add by {moved:.2g} clips, so the records of "
-                    "a batch mix; use layers that take every row by itself."
+                    "a batch mix; use layers that treat every row by itself."
                 )
 
     def require_known_tensors(self) -> None:
-        """Refuse a loss that reads a tensor which nobody holds for a CUDA graph."""
-        batch = self._subject.made_up(_READ_ROWS, times=1)  # all that they compute is held
-        if reads_others(self._subject.loss, self._twins, batch, self._values):
+        """Refuse to capture a loss that reads a tensor which a CUDA graph would not keep alive."""
+        batch = self._subject.random_rows(_READ_ROWS, times=1)  # few: every intermediate is kept
+        if reads_unknown_tensors(self._subject.loss, self._twins, batch, self._values):
             raise RuntimeError("the loss reads a tensor that is neither a model's nor its rows'")
 
     def _rows_of(self, rows: int, times: int) -> Callable[[int], Batch]:
-        """Random rows of this trial, by the number of the attempt."""
+        """The random rows of an attempt, by its number; no other trial has them."""
         first = self._number * _ATTEMPTS
-        return lambda attempt: self._subject.made_up(rows, first + attempt, times)
+        return lambda attempt: self._subject.random_rows(rows, first + attempt, times)
 
     def _loss(self, batch: Batch) -> torch.Tensor:
         for model, twin in self._pairs():
@@ -206,18 +214,17 @@ class Trial:
         _require(backend, agreement, _EXACT_TOLERANCE)
 
     def _compare_compiled(self, backend: CompiledBackend, sums: PieceSums, batch: Batch) -> None:
-        """Records at both ends of a micro-batch, where a kernel goes wrong first, and between
-        them."""
+        """Compare records at both ends, where kernels go wrong first, and between them."""
         last = len(batch) // self._subject.multiplicity - 1
-        looked_at = {min(1, last), max(0, last - 1), *np.linspace(0, last, _LOOKED_AT, dtype=int)}
-        found = self._compare_in_use(backend, sorted(map(int, looked_at)), batch)
+        places = {min(1, last), max(0, last - 1), *np.linspace(0, last, _COMPARED, dtype=int)}
+        found = self._compare_in_use(backend, sorted(map(int, places)), batch)
         check_sums(sums, found)
 
     def _compare_in_use(
         self, backend: GradientBackend, some: Iterable[int], batch: Batch
     ) -> Pieces:
         subject = self._subject
-        _, found = subject.computed(backend, batch, self._values)
+        _, found = subject.per_example(backend, batch, self._values)
         with autocast(subject.device, subject.precision):
             agreement = self._with_each_alone(found, some, batch)
         _require(backend, agreement, _TOLERANCE_IN_USE[subject.precision])
@@ -232,7 +239,7 @@ class Trial:
 
 
 def autocast(device: torch.device, precision: str) -> torch.autocast:
-    """The precision in which private steps compute."""
+    """Autocast to the precision of private steps."""
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bfloat16")
 
 

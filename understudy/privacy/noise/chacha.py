@@ -40,8 +40,8 @@ def keystream(
 def _keystream(
     start: Sequence[int], counter: int, blocks: int, device: torch.device
 ) -> torch.Tensor:
-    """In torch. The words travel as arguments of sixteen fills: no copy to wait for, and
-    none that could arrive late."""
+    """The stream in torch. The words are arguments of sixteen fills, not a copy from host memory,
+    which the host would wait for or which could arrive late."""
     words = torch.empty((16, 1), dtype=torch.int32, device=device)
     for row, word in zip(words, start, strict=True):
         row.fill_(word)
@@ -58,14 +58,14 @@ def _blocks(start: torch.Tensor, counter: int, count: int) -> torch.Tensor:
     high, low = torch.empty_like(a), torch.empty_like(a)
     for _ in range(10):
         _quarter_rounds(a, b, c, d, high, low)
-        b, c, d = (_turn(row, by) for row, by in ((b, 1), (c, 2), (d, 3)))
+        b, c, d = (_rotated(row, by) for row, by in ((b, 1), (c, 2), (d, 3)))
         _quarter_rounds(a, b, c, d, high, low)
-        b, c, d = (_turn(row, by) for row, by in ((b, 3), (c, 2), (d, 1)))
+        b, c, d = (_rotated(row, by) for row, by in ((b, 3), (c, 2), (d, 1)))
     return torch.cat((a, b, c, d)).add_(state)
 
 
-def _turn(rows: torch.Tensor, by: int) -> torch.Tensor:
-    """Columns become diagonals (and back): row i takes the place of row i - by."""
+def _rotated(rows: torch.Tensor, by: int) -> torch.Tensor:
+    """Rotate rows, so that columns become diagonals and back: row i moves to row i - by."""
     return torch.cat((rows[by:], rows[:by]))
 
 

@@ -1,4 +1,4 @@
-"""ChaCha20's blocks on a CPU: numpy knows unsigned integers, and calls cost it little."""
+"""ChaCha20's blocks on a CPU, where numpy has unsigned integers and little cost per call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 Words = npt.NDArray[np.uint32]
 
 _IN_CACHE = 4096
-"""Blocks at a time; twice as many are as quick, a quarter takes twice as long (one core)."""
+"""Blocks at a time; twice as many are as fast, a quarter takes twice as long (one core)."""
 
 
 def keystream(start: Sequence[int], counter: int, blocks: int) -> Words:
@@ -25,23 +25,23 @@ def keystream(start: Sequence[int], counter: int, blocks: int) -> Words:
 
 def _write_blocks(start: Words, counter: int, out: Words) -> None:
     state = np.repeat(start, len(out), axis=1)
-    # Below 2^32 by the caller's check; an array of words would wrap at the last one's end.
+    # The caller keeps counters below 2^32; as uint32 the end of the last range would wrap.
     state[12] = np.arange(counter, counter + len(out), dtype=np.uint64)
     working = state.copy()
     a, b, c, d = working[0:4], working[4:8], working[8:12], working[12:16]
     high = np.empty_like(a)
     for _ in range(10):
         _quarter_rounds(a, b, c, d, high)
-        b, c, d = _turned(b, 1), _turned(c, 2), _turned(d, 3)
+        b, c, d = _rotated(b, 1), _rotated(c, 2), _rotated(d, 3)
         _quarter_rounds(a, b, c, d, high)
-        b, c, d = _turned(b, 3), _turned(c, 2), _turned(d, 1)
+        b, c, d = _rotated(b, 3), _rotated(c, 2), _rotated(d, 1)
     for first, rows in zip(range(0, 16, 4), (a, b, c, d), strict=True):
         rows += state[first : first + 4]
         out[:, first : first + 4] = rows.T
 
 
-def _turned(rows: Words, by: int) -> Words:
-    """Columns become diagonals (and back): row i takes the place of row i - by."""
+def _rotated(rows: Words, by: int) -> Words:
+    """Rotate rows, so that columns become diagonals and back: row i moves to row i - by."""
     return np.concatenate((rows[by:], rows[:by]))
 
 

@@ -1,8 +1,8 @@
-"""The discrete Gaussian on the integers, drawn with integer comparisons alone.
+"""The discrete Gaussian on the integers, sampled with integer comparisons alone.
 
-After Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2020):
-a discrete Laplace draw is accepted with the probability that is missing. No floating-point
-number is computed on the way, so the distribution is the stated one and not one near it.
+Rejection sampling from a discrete Laplace distribution, after Canonne, Kamath and Steinke, "The
+Discrete Gaussian for Differential Privacy" (2020). No floating-point number is involved, so the
+distribution is exactly the stated one.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from understudy.privacy.noise.source import NoiseSource
 
 LARGEST_SCALE = 2**30
-"""Up to it, twice the scale's square is a bound that `NoiseSource.integers` takes."""
+"""Up to it, twice the square of the scale is within the range of `NoiseSource.integers`."""
 
 _TRIES_A_DRAW = 2.3
 _MOST_TRIES_AT_ONCE = 2**20
-"""About 0.48 of all tries are kept, whatever the scale; these two are about speed only."""
+"""About 0.48 of all tries are accepted, at any scale; both constants affect speed only."""
 
 
 def discrete_gaussian(
@@ -47,7 +47,7 @@ def discrete_gaussian(
 def _kept_of(
     source: NoiseSource, tries: int, scale: int, device: torch.device | str
 ) -> torch.Tensor:
-    """What is kept of so many tries.
+    """The accepted values among this many tries.
 
     |y| = whole * scale + rest, where `rest` below scale has weight exp(-rest / scale) and
     `whole` weight exp(-whole). The sign is fair, and a negative zero is dropped: without

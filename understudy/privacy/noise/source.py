@@ -1,13 +1,13 @@
-"""Secret randomness: what noise and Poisson sampling are drawn from.
+"""The cryptographic random stream for noise and Poisson sampling (in Opacus `secure_mode`).
 
-The stream is ChaCha20 keyed by the operating system. Whoever knows the stream can take
-the noise off a release, so the key is never stored, copied, seeded or reported; a new
-process, a forked child and a resumed run each have a key of their own.
+The stream is ChaCha20 with a key from the operating system. Whoever knows the stream can subtract
+the noise from a release, so the key is never stored, copied, seeded or reported; a new process, a
+forked child and a resumed run each have a key of their own.
 
-Normal values are floating point: a float64 Box-Muller draw on 53-bit uniforms (so within
-8.6 standard deviations), by default rounded to float32. Claims that rest on them are those
-of the ideal Gaussian; attacks on the spacing of floats are not covered. Discrete Gaussian
-values are whole numbers, and exact.
+Normal values are floating point: float64 Box-Muller values of 53-bit uniforms (so within 8.6
+standard deviations), by default rounded to float32. Claims that rest on them are those of the ideal
+Gaussian; attacks on the spacing of floats are not covered. Discrete Gaussian values are integers,
+and exact.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from understudy.privacy.noise.discrete_gaussian import discrete_gaussian
 
 _REFILL_ON_CPU = (2**10, 2**18)
 _REFILL_ELSEWHERE = (2**18, 2**21)
-"""Fewest and most blocks drawn at once. An accelerator takes about 4 ms for any number up
-to 2^18 (launches, measured on an H200), so there more is kept ready."""
+"""Fewest and most blocks computed at once. An accelerator takes about 4 ms for any number up to
+2^18 (an H200, kernel launches), so it buffers more."""
 
 _UNIFORM_BITS = {torch.float64: 53, torch.float32: 24}
 _BERNOULLI_BITS = 53
@@ -37,12 +37,11 @@ _BERNOULLI_BITS = 53
 class NoiseSource:
     """A cryptographically secure stream of random values, on any device.
 
-    Guarantee: values are computationally indistinguishable from independent ideal ones to
-    anyone without the key, which 256 bits of `os.urandom` give and which leaves no trace
-    in any file. Each part of the stream is used once: threads take turns, and a process
-    that finds itself under another id (after a fork) draws a new key before anything else. The
-    door draws a new key before every block of noise, so that the memory of a machine, restored from
-    a snapshot, does not draw the same noise for two blocks.
+    Guarantee: without the key, 256 bits of `os.urandom` that no file ever holds, the values are
+    computationally indistinguishable from independent ideal ones. Each part of the stream is used
+    once: a lock orders threads, and a process whose id has changed (after a fork) takes a new key
+    before anything else. The door takes a new key for every block, so that a machine restored from
+    a snapshot of its memory does not draw the same noise for two blocks.
     """
 
     _counter: int
@@ -56,7 +55,7 @@ class NoiseSource:
     def insecure(cls, seed: int) -> NoiseSource:
         """A stream that `seed` reproduces, for debugging: the run can never be released.
 
-        It holds in the process that made it; a forked child draws a secret key.
+        Only this process has it; a forked child takes a secret key.
         """
         source = cls()
         source.insecure_seed = seed
@@ -65,7 +64,7 @@ class NoiseSource:
 
     @property
     def description(self) -> str:
-        """What a claim says of where the randomness came from."""
+        """The source of randomness, as a claim states it."""
         if self.insecure_seed is not None:
             return f"ChaCha20 from the public seed {self.insecure_seed}: not private"
         return "ChaCha20 (RFC 8439), keyed by the operating system"
@@ -143,7 +142,7 @@ class NoiseSource:
         return whole.bitwise_right_shift(64 - bits).bitwise_and_(2**bits - 1)
 
     def _words(self, count: int, device: torch.device) -> torch.Tensor:
-        """The next `count` (even) words of the stream, never given out before."""
+        """The next `count` (even) words of the stream, none of which was returned before."""
         if os.getpid() != self._pid:
             self._key_from_system()
         with self._lock:
@@ -172,12 +171,12 @@ class NoiseSource:
         return stream.reshape(-1)
 
     def rekey(self) -> None:
-        """Go on with a new secret key; a stream of a public seed goes on as it is."""
+        """Take a new secret key; a stream with a public seed continues unchanged."""
         if self.insecure_seed is None:
             self._key_from_system()
 
     def _key_from_system(self) -> None:
-        """Start a stream that nobody has: a new key, nothing ready, a lock nobody holds."""
+        """Start a new stream: a new key, an empty buffer and a new lock."""
         self._pid = os.getpid()
         self._key = os.urandom(chacha.KEY_BYTES)
         self._nonce = 0

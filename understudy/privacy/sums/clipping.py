@@ -1,4 +1,4 @@
-"""The clipped sum: the one place where a unit's influence is bounded."""
+"""The clipped sum: the only place that bounds a unit's influence (L2 sensitivity)."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from understudy.privacy.sums.gradient_pieces import Pieces, PieceSums
 from understudy.privacy.sums.units import Rows
 
 _LEAST_FACTOR = 1e-30
-"""Below this a float32 factor loses digits, and a clipped vector could be too long."""
+"""Below this a float32 factor loses digits, and a clipped vector could exceed the clip."""
 
 _SHORTENED = 1 - 2.0**-22
-"""What a vector above the clip is scaled to, in clips: a float32 factor and a float32 product round
-by 2^-24 each, so the clipped vector is never longer than the clip."""
+"""The norm, in clips, to which a longer vector is scaled: a float32 factor and a float32 product
+round by 2^-24 each, so the clipped vector is never longer than the clip."""
 
 _VALUES_AT_ONCE = 2**25
-"""Scaled and summed at once, so that the copies this takes stay small beside the gradients."""
+"""Values scaled and summed at once, so that their copies stay small beside the gradients."""
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Vectors of length `blocks * d` that are zero outside one block of length d each.
+    """Vectors of length `blocks * d`, each zero outside one block of length d.
 
-    What a class-conditional feature is: `values[i]` stands in block `block[i]`. Saves
-    building the zeros.
+    Class-conditional features have this form: `values[i]` is block `block[i]` of vector i, and the
+    zeros are not stored.
     """
 
     values: torch.Tensor
@@ -56,11 +56,11 @@ class Blocks:
 
 
 def clip_factors(norms: torch.Tensor, clip: float) -> torch.Tensor:
-    """What to multiply vectors of these float64 norms by, as float32.
+    """The float32 factors that clip vectors of these float64 norms.
 
-    Guarantee: 1 for a norm of at most `clip`; else such that the product, in float32 or float64,
-    has a float64 norm of at most `clip`. Zero for a vector that is not finite, or longer than 1e30
-    clips: its values must not be used at all.
+    Guarantee: 1 for a norm of at most `clip`; otherwise such that the product, in float32 or
+    float64, has a float64 norm of at most `clip`. Zero for a vector that is not finite, or longer
+    than 1e30 clips: the caller must then not use its values at all.
     """
     factors = torch.where(norms <= clip, 1.0, _SHORTENED * clip / norms)
     usable = torch.isfinite(norms) & (factors > _LEAST_FACTOR)
@@ -80,9 +80,9 @@ def clip_rows(vectors: torch.Tensor, clip: float) -> tuple[torch.Tensor, torch.T
 
 @dataclass(frozen=True)
 class Clipped:
-    """What a chunk of units of one row each adds: their vectors, each clipped, as float64 [width].
+    """The sum (float64 [width]) of a chunk of units that have one row each, each clipped to `clip`.
 
-    norms: of the vectors before, as float64 [rows]. clip: which they were clipped to.
+    norms: of the rows before clipping, as float64 [rows].
     """
 
     total: torch.Tensor
@@ -93,7 +93,7 @@ class Clipped:
 def clip_into(
     total: torch.Tensor, vectors: Pieces, used: torch.Tensor, clip: float, sums: PieceSums
 ) -> torch.Tensor:
-    """Add rows to `total` (float64 [width]), each clipped; returns the norms that they had.
+    """Add rows to `total` (float64 [width]), each clipped; returns their norms before clipping.
 
     Guarantee: a row adds a vector of float64 norm at most `clip`, and zero where it is not used
     (bool [rows]) or not finite. Nothing here waits for a GPU, so a CUDA graph can capture it.
@@ -138,40 +138,33 @@ class ClippedSum:
         self._carry: torch.Tensor | None = None
         self._carry_unit = -1
         self.units = 0
-        self._clipped = torch.zeros((), dtype=torch.int64, device=device)
-
-    @property
-    def clipped(self) -> torch.Tensor:
-        """How many units were longer than the clip, as one number on the device: the owner's
-        figure, never released."""
-        return self._clipped
+        # Longer than the clip: a scalar on the device for the owner's log, never released.
+        self.clipped = torch.zeros((), dtype=torch.int64, device=device)
 
     def add(self, vectors: torch.Tensor | Blocks | Pieces, units: Rows) -> None:
-        """Take one chunk: `vectors` [rows, width] and the unit of each row."""
+        """Add one chunk: `vectors` [rows, width] and the unit of each row."""
         self._check_form(vectors, units)
         real = int((units >= 0).sum())
         if not real:
             return
-        if isinstance(vectors, Pieces):
-            if self.single:
-                self._add_pieces(vectors, real)
-                return
-            vectors = vectors.dense()
-        if isinstance(vectors, Blocks):
-            if self.single:
-                self._add_blocks(vectors, real)
-                return
-            vectors = vectors.dense()
-        rows = vectors[:real].float()
+        if self.single and isinstance(vectors, Pieces):
+            self._add_pieces(vectors, real)
+            return
+        if self.single and isinstance(vectors, Blocks):
+            self._add_blocks(vectors, real)
+            return
+        dense = vectors if isinstance(vectors, torch.Tensor) else vectors.dense()
+        rows = dense[:real].float()
         if self.single:
             self._add_units(rows)
         else:
             self._add_grouped(rows, torch.from_numpy(units[:real]).to(rows.device))
 
     def add_clipped(self, chunk: Clipped, real: int) -> None:
-        """Take a chunk that `clip_into` has summed; its first `real` rows were used.
+        """Add a chunk that `clip_into` has summed; its first `real` rows were used.
 
-        Guarantee: as `clip_into`; a chunk of another clip, or of another kind of units, is refused.
+        Guarantee: that of `clip_into`; a chunk with another clip is refused, and so is any chunk
+        where units may have several records.
         """
         if chunk.clip != self._clip or not self.single:
             raise PrivacyError(
@@ -197,8 +190,8 @@ class ClippedSum:
         names, slots = torch.unique_consecutive(units, return_inverse=True)
         sums = rows.new_zeros(len(names), rows.shape[1])
         if self._carry is not None:
-            # Rows are added in their order, whichever chunk they came in: a unit's vector
-            # must not depend on where the units before it made the chunks end.
+            # Rows are added in their order, whichever chunk they came in: a unit's vector must not
+            # depend on where chunks end, which other units decide.
             if int(names[0]) == self._carry_unit:
                 sums[0] = self._carry
             else:
@@ -215,11 +208,11 @@ class ClippedSum:
 
     def _add_bounded(self, bounded: torch.Tensor) -> None:
         everyone = torch.ones(len(bounded), device=bounded.device)
-        # Plain sums: how many units stand in a chunk is private, and a compiler asks for it.
+        # Eager sums: how many units a chunk holds is private, and would reach the compiler.
         PieceSums().add_weighted(self._total, (bounded,), everyone)
 
     def _add_pieces(self, vectors: Pieces, real: int) -> None:
-        """Whole chunks, so that they have one shape: padding rows are not used."""
+        """Whole chunks, so that all have one shape; a mask excludes the padding rows."""
         used = torch.arange(len(vectors), device=self._total.device) < real
         norms = clip_into(self._total, vectors, used, self._clip, self._sums)
         self._count(norms[:real])
@@ -236,10 +229,10 @@ class ClippedSum:
 
     def _count(self, norms: torch.Tensor) -> None:
         self.units += len(norms)
-        self._clipped += (norms > self._clip).sum()
+        self.clipped += (norms > self._clip).sum()
 
     def _check_form(self, vectors: torch.Tensor | Blocks | Pieces, units: Rows) -> None:
-        """A vector of another width could be broadcast, and count more than once."""
+        """Refuse another width: torch would broadcast the vector, and it would count repeatedly."""
         if tuple(vectors.shape) != (len(units), len(self._total)):
             raise PrivacyError(
                 f"expected vectors [{len(units)}, {len(self._total)}], one a row and all of "

@@ -1,4 +1,4 @@
-"""Per-example gradients in pieces, one per parameter, and sums over them in float64."""
+"""Per-example gradients as one tensor per parameter, and norms and sums over them in float64."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import torch
 
 @dataclass(frozen=True)
 class Pieces:
-    """Vectors given in pieces [rows, ...] of any floating type: side by side they are one
-    vector a row. Saves a copy, and holds low precision as it is."""
+    """One vector a row, in pieces [rows, ...] of any floating type (as `grad_sample` in Opacus).
+
+    Concatenating them would take a copy, and more memory where a piece has low precision.
+    """
 
     values: tuple[torch.Tensor, ...]
 
@@ -39,11 +41,10 @@ class Pieces:
 
 
 class PieceSums:
-    """Norms of rows and weighted sums over rows, in float64 whatever the values are in.
+    """Norms of rows and weighted sums over rows, in float64 for values of any precision.
 
-    A few rows at a time are copied to float64, where they lie together: torch reduces in
-    another precision than the values' own nine times more slowly, and a copy of
-    everything would not fit.
+    A few contiguous rows at a time are copied to float64: a torch reduction in another precision
+    than the values' own takes nine times as long, and a copy of all rows would not fit.
     """
 
     _values_at_once: ClassVar[int] = 2**20
@@ -55,7 +56,7 @@ class PieceSums:
     def add_weighted(
         self, total: torch.Tensor, values: Sequence[torch.Tensor], factors: torch.Tensor
     ) -> None:
-        """Add to `total` [width] the rows of all pieces, each times its factor (float32).
+        """Add to `total` [width] the rows of all pieces, each multiplied by its float32 factor.
 
         Products and sums are float64. A row of factor zero adds zero, whatever it holds.
         """

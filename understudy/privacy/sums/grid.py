@@ -1,8 +1,8 @@
-"""Sums on an integer grid: what exact noise is added to.
+"""Sums on an integer grid, for exact noise (the discrete Gaussian).
 
-Floating-point noise misses some numbers, and which it misses can tell what was under it.
-Here a unit's vector is turned into whole numbers of steps, its length is bounded *after*
-that, sums are exact, and the noise is a whole number of steps too.
+Floating-point noise cannot reach all numbers, and which ones it reaches may reveal the value below
+it. Here a unit's vector is truncated to whole steps, its norm is bounded *after* that, sums are
+exact, and the noise is a whole number of steps too.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from understudy.privacy.sums.gradient_pieces import Pieces
 from understudy.privacy.sums.units import Rows
 
 NOISE_STEPS = 2**24
-"""The scale of the noise in steps. The same for every release, so that one distribution is
-to be tested; the sensitivity in steps carries the noise multiplier. At this many, what
-truncation takes off a record is below a millionth of the noise."""
+"""The scale of the noise in steps, the same for every release, so that there is one distribution to
+test; the sensitivity in steps determines the noise multiplier. At this scale truncation changes a
+record by less than a millionth of the noise."""
 
 _MOST_UNITS = 2**32
-"""A sum of more could leave the 63 bits of its integers."""
+"""The sum of more units could overflow int64."""
 
 _VALUES_AT_ONCE = 2**17
-"""Rounded at once, so that the work stays in cache."""
+"""Values rounded at once, so that the work stays in cache."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """How a release with exact noise counts: a public function of clip and multiplier.
+    """The step size and sensitivity of a release with exact noise: public functions of clip and
+    multiplier.
 
-    sensitivity: how many steps long a vector of norm `clip` is, and the longest that a
-    unit's vector of steps may be, in L2 norm.
+    sensitivity: the number of steps in `clip`, and the largest L2 norm of a unit's vector of steps.
 
     Guarantee: `NOISE_STEPS / sensitivity` is at least `sigma`, as real numbers.
     """
@@ -50,20 +50,20 @@ class Grid:
 
     @property
     def step(self) -> float:
-        """What one step stands for; scaling by it is post-processing."""
+        """The length of one step; scaling by it is post-processing."""
         return self.clip / self.sensitivity
 
 
 def to_grid(vectors: torch.Tensor, grid: Grid) -> tuple[torch.Tensor, torch.Tensor]:
-    """Each vector as whole steps, int64 [rows, width], and the norm that it had.
+    """Each vector in whole steps, int64 [rows, width], and its norm before clipping.
 
     Guarantee: the squared L2 norm of every row of steps, computed in integers, is at most
     `sensitivity^2`, whatever the row held; one that is not finite becomes zero. A row's
-    steps depend on that row alone, to the last bit: every floating-point operation here is
-    done element by element, in an order that the width fixes.
+    steps depend on that row alone, bit for bit: every floating-point operation here works
+    element by element, in an order that depends on the width alone.
 
     Truncating towards zero makes no vector longer. Where the rounding of floats did, by
-    less than a step a coordinate, each coordinate gives one step back.
+    less than a step a coordinate, every coordinate is moved one step towards zero.
     """
     values = vectors.double() / grid.clip  # first: squares of what is far below 1 are nothing
     norms = _norms(values)
@@ -81,14 +81,14 @@ def to_grid(vectors: torch.Tensor, grid: Grid) -> tuple[torch.Tensor, torch.Tens
 
 
 def _too_long(steps: torch.Tensor, grid: Grid) -> torch.Tensor:
-    """Exact: the norms that rows were scaled by are right to 1e-12, so a row's squares add
-    up to hardly more than the sensitivity's, which is at most 2^60."""
+    """Exact in int64: the norms that rows were scaled by are right to 1e-12, so a row's squares sum
+    to hardly more than the square of the sensitivity, which is at most 2^60."""
     return (steps * steps).sum(dim=1) > grid.sensitivity**2
 
 
 def _norms(values: torch.Tensor) -> torch.Tensor:
-    """L2 norms by adding halves to halves: the order in which a row is added up depends on
-    its width alone. A library's reduction may choose another for another number of rows."""
+    """L2 norms by pairwise halving, so that a row's order of additions depends on its width alone.
+    A library's reduction may choose another order for another number of rows."""
     squares = values * values
     width = squares.shape[1]
     while width > 1:
@@ -136,5 +136,5 @@ class GridSum(ClippedSum):
         rows = max(1, self._values_at_once // max(1, vectors.shape[1]))
         pieces = [to_grid(some, self._grid) for some in torch.split(vectors, rows)]
         for _, norms in pieces:
-            self._clipped += (norms > self._clip).sum()
+            self.clipped += (norms > self._clip).sum()
         return torch.cat([steps for steps, _ in pieces])

@@ -1,4 +1,4 @@
-"""Which records belong to which unit (a person, say)."""
+"""Which records belong to which unit of privacy (a person, say)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class UnitIndex:
         return len(self) == len(self._order)
 
     def rows(self, units: Rows) -> tuple[Rows, Rows]:
-        """The records of these units and, for each record, its unit; units stay together."""
+        """The records of these units, unit by unit, and the unit of each record."""
         if self.single:
             return self._order[units], units
         sizes = self._starts[units + 1] - self._starts[units]

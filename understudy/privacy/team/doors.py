@@ -1,8 +1,8 @@
-"""The doors of a team: the first process's, which tells the others, and theirs, which listen.
+"""The doors of a team: the first process has ledger and noise, the others get what it releases.
 
-A method runs in every process and sees one interface. The first process's handles lead to its
-ledger and its noise. Behind the others' handles lie the same records and no ledger: what they
-compute from them goes into the first one's sums, and what their methods get is what it released.
+A method runs in every process and sees one interface. The first process's door broadcasts every
+output; the other doors have the same records and no ledger: their clipped sums go into the first
+one's, and their methods get what it released.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from understudy.privacy.team.team import Team
 from understudy.progress import Progress, Silent
 
 OVER, STOPPED = -1, -2
-"""Told instead of a step's number: there is none left; the first process was asked to stop."""
+"""Broadcast in place of a step's number: no step is left, or the first process was interrupted."""
 
 _OUTPUT = "output"
 _TRIED_EVERY = 50
 
 
 class LeadingDoor(Door):
-    """The first process's door: it tells the others what leaves it, and which step comes next."""
+    """The first process's door: it broadcasts its outputs, and the number of the next step."""
 
     team: Team = Team()
 
     def lead(
         self, team: Team, parts: Mapping[str, Records], counts: Mapping[str, int]
     ) -> dict[str, PrivateRecords]:
-        """Handles to all records, of which every process samples its shard."""
+        """Handles to all records; in DP-SGD every process samples its own shard of them."""
         self.team = team
         for mechanism in self.plan.mechanisms:
             team.number(self.spent(mechanism))
@@ -59,12 +59,11 @@ class LeadingDoor(Door):
 
 
 class FollowingDoor:
-    """The door of every other process: no ledger and no noise of its own but for who joins.
+    """The door of every other process. It has no ledger, and its random stream never becomes noise.
 
-    Guarantee: nothing leaves this process but summands of clipped sums, before noise, and digests
-    of records, to the processes of the same run; what comes back is what the first process
-    released. These processes, their machines and what connects them are trusted as the owner's
-    machine is.
+    Guarantee: this process sends to the processes of its run clipped sums before noise, the owner's
+    figures of them and digests of records, and nothing else; it receives what the first process
+    released. The processes, their machines and connections are trusted as the owner's machine is.
     """
 
     def __init__(self, plan: Plan, team: Team, noise: NoiseSource, device: torch.device) -> None:
@@ -84,7 +83,7 @@ class FollowingDoor:
         self, parts: Mapping[str, Records], counts: Mapping[str, int]
     ) -> dict[str, PrivateRecords]:
         summation = TeamSummation(self._team)
-        # What this door lacks beside the first one's are ledger and noise, which no method reaches.
+        # Unlike a `Door` it has neither ledger nor noise, which no method can reach.
         door = cast(Door, self)
         return {
             name: PrivateRecords(door, name, records, counts[name], summation)
@@ -111,7 +110,7 @@ class FollowingDoor:
         exact: Callable[[], torch.Tensor],
         deviation: float,
     ) -> torch.Tensor:
-        """What the first process released; nothing is computed here."""
+        """The first process's output; this process computes nothing."""
         del exact, deviation
         self._spent[mechanism.name] += uses
         return self._team.tensors()[_OUTPUT]
@@ -123,7 +122,7 @@ class FollowingDoor:
         return self.release(mechanism, 1, steps, 0.0)
 
     def next_step(self, mechanism: DPSGD) -> int | None:
-        """The step that the first process takes next."""
+        """The number of the first process's next step."""
         del mechanism
         number = self._team.number()
         if number == STOPPED:
@@ -131,7 +130,7 @@ class FollowingDoor:
         return None if number == OVER else number
 
     def needs_block(self, mechanism: Mechanism) -> bool:
-        """Whether loss and models are to be tried again; blocks themselves are the first one's."""
+        """Whether to repeat the trials of loss and models; the first process alone has blocks."""
         return self._since_trial.get(mechanism.name, _TRIED_EVERY) >= _TRIED_EVERY
 
     def begin_step(
@@ -145,14 +144,14 @@ class FollowingDoor:
         self._since_trial[mechanism.name] += 1
 
     def release_step(self, total: torch.Tensor, planned: DPSGD, divisor: float) -> torch.Tensor:
-        """Nothing: `TeamSummation.after_step` brings the gradients that the first one released."""
+        """Zeros: `TeamSummation.after_step` replaces them by the first process's output."""
         del divisor
         self._spent[planned.name] += 1
         return torch.zeros_like(total, dtype=torch.float32)
 
     @contextmanager
     def breaking(self) -> Iterator[None]:
-        """A process that fails ends; `torchrun` then stops the others, and the first one's run."""
+        """No handling here: an exception ends this process, and `torchrun` stops the others."""
         yield
 
     def on_commit(self, tell: Callable[[int], None] | None) -> None:

@@ -1,9 +1,8 @@
-"""DP-SGD by several processes, one a GPU, as `torchrun` starts them.
+"""DP-SGD by several processes, one a GPU, started by `torchrun` (Opacus: `DistributedDPOptimizer`).
 
-The first process is the run: it has the door, the ledger and the noise, and it alone writes. The
-others add the clipped sums of their shards of the units, and get the released gradient. Every
-process takes the same steps and then runs its own optimiser on the same gradient, so the models
-stay equal.
+The first process has the door, the ledger and the noise, and alone writes files. Every process
+samples its shard of the units and adds up their clipped gradients. The first one adds noise to the
+sum of these sums once and broadcasts the released gradient, so that the models stay equal.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ if TYPE_CHECKING:
 
 
 class TeamSummation(Summation):
-    """Sums over the units that any process of a team drew.
+    """Sums over the units that the processes of a team sampled.
 
-    Guarantee: every unit is with one process, which draws it at the planned rate by a secret stream
-    of its own; so it joins a step independently, and its clipped gradient is in the sum at most
-    once: sensitivity `clip`, as in one process. The first process adds the noise, once, after the
-    sums are joined. Sums over all units (`one_shot`) are the first process's alone.
+    Guarantee: one process has a unit and samples it at the planned rate from a secret stream of its
+    own. So a unit joins a step independently of others, and the sum holds its clipped gradient at
+    most once: sensitivity `clip`, as in one process. The first process adds the noise, once, after
+    the sums are added up. It alone computes sums over all units (`one_shot`).
     """
 
     def __init__(self, team: Team) -> None:
@@ -76,10 +75,10 @@ class TeamSummation(Summation):
         )
 
     def before_step(self, models: Sequence[nn.Module]) -> None:
-        """Every process computes at the first one's weights.
+        """Copy the first process's weights and buffers to the others.
 
-        They would be equal anyhow where all processes round alike. What they learn before the first
-        step, and optimisers on other devices, need not; a small difference would grow.
+        Where all processes round alike, they are equal already. After training before the first
+        step, or with optimisers on other devices, they may differ, and a difference would grow.
         """
         everything = [t for model in models for t in (*model.parameters(), *model.buffers())]
         with torch.no_grad():
@@ -87,11 +86,11 @@ class TeamSummation(Summation):
                 self._share([t for t in everything if t.dtype == kind])
 
     def after_step(self, parameters: Sequence[nn.Parameter]) -> None:
-        """What the first process released, with its public gradients, is everybody's gradient."""
+        """Copy the first process's `.grad` (released sum and public gradients) to the others."""
         self._share([p.grad for p in parameters if p.grad is not None])
 
     def _share(self, tensors: Sequence[torch.Tensor]) -> None:
-        """In one piece: some lie in memory in an order that cannot be sent."""
+        """Broadcast as one vector: collectives refuse tensors in other memory formats."""
         together = self._team.from_first(torch.cat([t.detach().reshape(-1) for t in tensors]))
         if self._team.leads:
             return

@@ -1,9 +1,8 @@
-"""The processes that fit one run together, as `torchrun` starts them: who is who, and what the
-first one tells the others.
+"""The processes that `torchrun` starts to fit one run, and the messages between them.
 
-What is told is a number, a text or tensors, as plain bytes; nothing is pickled. A process that
-ends early is seen by `torchrun`, which stops the others; waiting has no shorter limit, because
-one process may sample or compile for long while the others have nothing to do.
+The first process broadcasts numbers, text and tensors as plain bytes; nothing is pickled. If a
+process ends early, `torchrun` stops the others. The time limit for messages is long, since one
+process may sample or compile for long while the others wait.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ _CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class Team:
-    """The processes that train together, and which of them this is.
+    """The processes that train together, and the rank of this one.
 
-    device: where what goes round must lie.
+    device: where tensors must be to be sent (the GPU with nccl).
     """
 
     rank: int = 0
@@ -42,9 +41,9 @@ class Team:
 
     @staticmethod
     def join(device: torch.device) -> Team:
-        """Meet the processes that `torchrun` started beside this one; alone without it.
+        """Join the processes that `torchrun` started; without it, a team of one.
 
-        Each takes a GPU of its own where there are enough; else some share one.
+        Each process gets a GPU of its own if there are enough; otherwise some share one.
         """
         if "WORLD_SIZE" not in os.environ:
             return Team(device=device)
@@ -60,7 +59,7 @@ class Team:
         return Team(distributed.get_rank(), distributed.get_world_size(), device)
 
     def leave(self) -> None:
-        """Part in good order, once everything is done."""
+        """Leave the process group, once all work is done."""
         if self.size > 1 and distributed.is_initialized():
             distributed.destroy_process_group()
 
@@ -73,20 +72,20 @@ class Team:
         return self.size == 1
 
     def shard(self, records: Records) -> Records:
-        """This process's part of the records: every unit, whole, is with exactly one process."""
+        """This process's shard: exactly one process has all records of a unit."""
         index = UnitIndex(records)
         rows, _ = index.rows(np.arange(self.rank, len(index), self.size))
         return records.select(rows)
 
     def summed(self, values: torch.Tensor) -> torch.Tensor:
-        """The sum over all processes; each gets it."""
+        """The sum over all processes, returned in each of them."""
         if not self.alone:
             with _connected():
                 distributed.all_reduce(values)
         return values
 
     def from_first(self, values: torch.Tensor) -> torch.Tensor:
-        """What the first process holds; the others' values are written over."""
+        """The first process's values; those of the others are overwritten."""
         if not self.alone:
             with _connected():
                 distributed.broadcast(values, src=0)
@@ -118,7 +117,7 @@ class Team:
         return State(tensors, json.loads(self.text(json.dumps(dict(found.values)))))
 
     def require_same(self, what: str, content: bytes) -> None:
-        """Stop here if the first process holds something else."""
+        """Raise if the first process has other content."""
         mine = hashlib.sha256(content).hexdigest()
         if self.text(mine) != mine:
             raise UserError(
@@ -140,7 +139,8 @@ class Team:
 
 @contextmanager
 def _connected() -> Iterator[None]:
-    """A process that ended is told from a callback that failed: the run can be resumed."""
+    """Turn a lost connection into `ConnectionError`: the run can be resumed after one, and cannot
+    after a callback's `RuntimeError`."""
     try:
         yield
     except RuntimeError as error:
@@ -148,7 +148,7 @@ def _connected() -> Iterator[None]:
 
 
 def records_digest(records: Records) -> bytes:
-    """What tells records apart, in their order."""
+    """A digest of records and their order."""
     digest = hashlib.sha256(repr((records.features.shape, records.features.dtype)).encode())
     digest.update(np.ascontiguousarray(records.features).tobytes())
     for name in sorted(records.attributes):

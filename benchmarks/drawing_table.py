@@ -22,7 +22,8 @@ import torch
 
 from understudy.bench.away.classify_job import ClassifyJob
 from understudy.bench.away.fit_jobs import job_folders
-from understudy.bench.away.job import FitJob, read_records
+from understudy.bench.away.job import FitJob
+from understudy.data.record_arrays import read_arrays
 from understudy.data.records import Records
 from understudy.evaluate.case import Case
 from understudy.evaluate.classifier_figures import only_label
@@ -71,7 +72,7 @@ def _accuracies(
     case = Case(
         only_label(made),
         None,
-        only_label(read_records(job / classify.records["test"], classify.schema)),
+        only_label(read_arrays(job / classify.records["test"], classify.schema)),
         classify.protocol,
         device=device,
         seed=classify.seed,

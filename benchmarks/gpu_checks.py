@@ -4,7 +4,7 @@
     python benchmarks/gpu_checks.py --evidence FOLDER [--commit HEAD]     (where git is)
 
 Stream: ChaCha20 and what is drawn from it, bit for bit as on the CPU, and normal values by
-their distribution. Recording: gradients of public steps that are replayed beside computed ones,
+their distribution. Replay: gradients of public steps that are replayed beside computed ones,
 and the milliseconds of both. Engine, as a release runs it there (compiled, bfloat16), and in
 float32: the gradients of a whole micro-batch beside a loop over its records, one at a time, in
 float32; the norm of what one record adds to a step's sum beside the clip; and by how much a sum
@@ -97,7 +97,7 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
     torch.backends.cudnn.benchmark = device.type == "cuda"
     began = time.perf_counter()
     stream = check_stream(device)
-    recording = check_recording(device, asked)
+    replay = check_replay(device, asked)
     engine = {kind: check_engine(kind, device, asked) for kind in ("bfloat16", "float32")}
     seconds = time.perf_counter() - began
     peak = torch.cuda.max_memory_allocated(device) / 1e9 if device.type == "cuda" else None
@@ -105,10 +105,10 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
     return {
         **{"device": name, "network": asked.network, "draws": asked.draws},
         "recorded": not asked.computed,
-        **{"stream": stream, "recording": recording, "engine": engine},
+        **{"stream": stream, "recording": replay, "engine": engine},
         **{
             "promised": PROMISED,
-            "kept": kept(device, stream, recording, engine, not asked.computed),
+            "kept": kept(device, stream, replay, engine, not asked.computed),
         },
         **{"seconds": seconds, "peak_gigabytes": peak},
         "code": tree_digest(),
@@ -119,15 +119,15 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
 def kept(
     device: torch.device,
     stream: Mapping[str, Any],
-    recording: Mapping[str, Any],
+    replay: Mapping[str, Any],
     engine: Mapping[str, Mapping[str, Any]],
-    recorded: bool = True,
+    captured: bool = True,
 ) -> bool:
-    """Whether every promise is; recorded: private steps were to be."""
+    """Whether every promise is; captured: private steps were to be."""
     good = [
         stream["equal"] and stream["normal_p_value"] > LEAST_P,
-        recording["worst_relative_error"] <= PROMISED["recording"],
-        recording["recorded"] == (capture_on(device) is not None),
+        replay["worst_relative_error"] <= PROMISED["recording"],
+        replay["recorded"] == (capture_on(device) is not None),
         engine["float32"]["worst_error_unrounded"] <= PROMISED["float32 unrounded"],
     ]
     for kind, row in engine.items():
@@ -135,7 +135,7 @@ def kept(
         good.append(max(row["others_moved"].values()) <= PROMISED["others_moved"])
         good.append(row["worst_relative_error"] <= PROMISED[kind])
         good.append((row["worst_error_replayed"] or 0.0) <= PROMISED["replayed"])
-        good.append(row["recorded"] == (recorded and capture_on(device) is not None))
+        good.append(row["recorded"] == (captured and capture_on(device) is not None))
     return bool(all(good))
 
 
@@ -174,7 +174,7 @@ def normal_p_value(values: np.ndarray) -> float:
     return min(1.0, max(0.0, sum(terms)))
 
 
-def check_recording(device: torch.device, asked: argparse.Namespace) -> dict[str, Any]:
+def check_replay(device: torch.device, asked: argparse.Namespace) -> dict[str, Any]:
     """Gradients of public steps on new inputs each: computed, and replayed."""
     spec = NETWORKS[asked.network]
     network = _awake(spec, device)

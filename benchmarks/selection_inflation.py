@@ -29,7 +29,7 @@ from understudy.bench.evidence.evidence import Provenance, write_measurement
 from understudy.data.load import load
 from understudy.data.records import Records
 from understudy.evaluate.classifier_training import fit_under_rules
-from understudy.evaluate.protocol import Training, load_protocol
+from understudy.evaluate.protocol import ClassifierTraining, load_protocol
 from understudy.evaluate.selection import HELD_OUT, PRIVATE_VALIDATION, TEST
 from understudy.progress import Silent
 from understudy.release.load import load_release
@@ -102,7 +102,7 @@ def measure(studies: tuple[Study, ...]) -> None:
     )
 
 
-def recipe(study: Study) -> Training:
+def recipe(study: Study) -> ClassifierTraining:
     """DPDM's published training of its classifiers: Adam at one rate, no schedule."""
     return replace(load_protocol("dpdm").training, epochs=study.epochs)
 

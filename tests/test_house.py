@@ -15,28 +15,29 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "understudy"
 
-ROOMS = (
-    ("cli",),
-    ("bench",),
-    ("run",),
-    ("federated",),
-    ("report",),
-    ("audit", "release"),
-    ("evaluate",),
-    ("filters",),
-    ("methods",),
-    ("encoders",),
-    ("privacy",),
-    ("nets",),
-    ("data",),
-)
-"""Top to bottom: a room may import rooms below it. Rooms on one line are strangers."""
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 EVERYWHERE = {"understudy", "understudy.durable", "understudy.errors", "understudy.progress"}
 """Modules that belong to no room; the bare package is what holds the version."""
 
 FEWEST_TESTS = 5000
 """A guard against tests that vanish unseen; raise it as the suite grows."""
+
+
+Order = tuple[tuple[str, ...], ...]
+
+
+def printed_order(page: str) -> Order:
+    """The rooms as CONTRIBUTING prints them, top to bottom: each may import rooms below it.
+
+    Rooms in one pair of braces are strangers.
+    """
+    block = re.search(r"^```text\n(cli -> .+?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert block, "CONTRIBUTING prints no order of rooms"
+    return tuple(tuple(re.findall(r"\w+", rooms)) for rooms in block[1].split("->"))
+
+
+ROOMS = printed_order(CONTRIBUTING)
 
 
 def modules() -> list[Path]:
@@ -60,12 +61,12 @@ def imports(source: str) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def level(room: str) -> int:
-    return next(i for i, rooms in enumerate(ROOMS) if room in rooms)
+def level(room: str, order: Order) -> int:
+    return next(i for i, rooms in enumerate(order) if room in rooms)
 
 
-def wrong_turns(module: str, source: str) -> list[str]:
-    """Imports of this module that do not point downwards."""
+def wrong_turns(module: str, source: str, order: Order = ROOMS) -> list[str]:
+    """Imports of this module that do not point downwards in this order."""
     parts = module.split(".")
     if len(parts) < 3 and not (PACKAGE / parts[-1]).is_dir():
         return []  # `understudy` itself and what belongs to no room
@@ -77,14 +78,17 @@ def wrong_turns(module: str, source: str) -> list[str]:
             continue
         if ".".join(target[:2]) in EVERYWHERE or target[1] == room:
             continue
-        if (PACKAGE / target[1]).is_dir() and level(target[1]) <= level(room):
+        if (PACKAGE / target[1]).is_dir() and level(target[1], order) <= level(room, order):
             found.append(f"{module} imports {name}")
     return found
 
 
+def all_wrong_turns(order: Order) -> list[str]:
+    return [turn for p in modules() for turn in wrong_turns(dotted(p), p.read_text(), order)]
+
+
 def test_imports_point_one_way() -> None:
-    found = [turn for path in modules() for turn in wrong_turns(dotted(path), path.read_text())]
-    assert found == []
+    assert all_wrong_turns(ROOMS) == []
 
 
 @pytest.mark.parametrize(
@@ -106,9 +110,41 @@ def test_an_import_the_wrong_way_is_seen(module: str, line: str) -> None:
     assert wrong_turns(module, line)
 
 
-def test_every_room_has_its_place() -> None:
+def rooms_out_of_place(order: Order) -> list[str]:
+    """Rooms that an order leaves out, invents, or names more than once."""
     rooms = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
-    assert rooms == {room for line in ROOMS for room in line}
+    named = [room for line in order for room in line]
+    return sorted({*(rooms ^ set(named)), *(room for room in named if named.count(room) > 1)})
+
+
+def test_every_room_has_its_place() -> None:
+    assert rooms_out_of_place(ROOMS) == []
+
+
+@pytest.mark.parametrize(
+    ("printed", "wrong"),
+    [
+        ("federated -> ", ""),
+        ("-> nets", "-> nets -> kitchen"),
+        ("-> data", "-> data -> nets"),
+    ],
+)
+def test_a_printed_order_without_every_room_is_seen(printed: str, wrong: str) -> None:
+    assert rooms_out_of_place(printed_order(CONTRIBUTING.replace(printed, wrong)))
+
+
+@pytest.mark.parametrize(
+    ("printed", "wrong"),
+    [
+        ("privacy -> nets", "nets -> privacy"),
+        ("privacy -> nets", "{privacy, nets}"),
+        ("run -> federated", "federated -> run"),
+        ("filters -> methods", "methods -> filters"),
+    ],
+)
+def test_a_printed_order_that_the_code_does_not_keep_is_seen(printed: str, wrong: str) -> None:
+    assert printed in CONTRIBUTING
+    assert all_wrong_turns(printed_order(CONTRIBUTING.replace(printed, wrong)))
 
 
 def loaded_by(statement: str) -> set[str]:

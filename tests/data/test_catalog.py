@@ -15,7 +15,7 @@ from understudy.data.catalog import DATA_VARIABLE, catalog, catalog_entry
 from understudy.data.load import load
 from understudy.data.sources import hub
 from understudy.data.sources.raw import Column, RawPart
-from understudy.data.sources.registry import reader_of
+from understudy.data.sources.readers import reader_of
 from understudy.errors import UserError
 
 RAW = ("mnist", "fashion-mnist")

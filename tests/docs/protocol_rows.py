@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from understudy.evaluate.protocol import Protocol, Training, load_protocol, protocol_names
+from understudy.evaluate.protocol import ClassifierTraining, Protocol, load_protocol, protocol_names
 from understudy.evaluate.selection import RULES, SUMMARIES
 
 HEADINGS = (
@@ -50,7 +50,7 @@ def _row(protocol: Protocol) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _training(training: Training) -> str:
+def _training(training: ClassifierTraining) -> str:
     words = [f"{training.epochs} epochs"]
     if training.least_steps:
         words[0] += f", at least {training.least_steps} steps"

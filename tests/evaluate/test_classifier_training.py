@@ -18,12 +18,14 @@ from understudy.errors import UserError
 from understudy.evaluate.classifier_training import FittedClassifier, fit_classifier
 from understudy.evaluate.feed import Feed
 from understudy.evaluate.optimisers import make_optimiser
-from understudy.evaluate.protocol import Protocol, Training, load_protocol
+from understudy.evaluate.protocol import ClassifierTraining, Protocol, load_protocol
 from understudy.nets.classifiers import build_classifier
 from understudy.progress import Silent
 
 
-def fit(records: Records, training: Training, name: str = "mlp", seed: int = 0) -> FittedClassifier:
+def fit(
+    records: Records, training: ClassifierTraining, name: str = "mlp", seed: int = 0
+) -> FittedClassifier:
     device = torch.device("cpu")
     return fit_classifier(name, records, training, seed=seed, device=device, progress=Silent())
 

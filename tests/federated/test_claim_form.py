@@ -10,15 +10,17 @@ from typing import Any
 import pytest
 
 from tests.federated.scene import contribution, encoder
+from understudy.data.schema import Attribute
 from understudy.federated.agreement import Agreement
-from understudy.federated.collected_table import TABLE
 from understudy.federated.collection import write_collection
 from understudy.federated.collection_card import collection_card
 from understudy.federated.collection_check import verify_collection
-from understudy.federated.collection_claim import CLAIM, claim_of, claim_problems
+from understudy.federated.collection_claim import CLAIM, CollectionClaim, SentLabel, claim_problems
 from understudy.federated.merging import Gathering
 from understudy.federated.terms import Term
 from understudy.privacy.local.channel import LocalChannel
+from understudy.release.documents import read_document
+from understudy.release.layout import ONLY_TABLE as TABLE
 from understudy.release.manifest import MANIFEST, file_hashes, manifest_bytes
 from understudy.release.strict_json import readable_bytes
 
@@ -46,10 +48,14 @@ def folder(tmp_path, merged):
 
 
 def problems_with(folder, data: bytes, name: str = CLAIM) -> str:
-    """What the verifier says of a collection with this file, its manifest and card to match."""
+    """What the verifier says of a collection with this file, its manifest and card to match.
+
+    A claim that cannot be read has no card to match, and that is what is said of it.
+    """
     (folder / name).write_bytes(data)
-    if name == CLAIM:
-        (folder / "README.md").write_bytes(collection_card("A title", json.loads(data)))
+    claim, _ = read_document(folder, CLAIM, CollectionClaim.from_bytes)
+    if claim is not None:
+        (folder / "README.md").write_bytes(collection_card(claim, "A title"))
     (folder / MANIFEST).write_bytes(manifest_bytes(file_hashes(folder)))
     return " ".join(verify_collection(folder, encoder=encoder()).problems)
 
@@ -88,18 +94,18 @@ def test_the_most_records_of_a_user_must_be_possible(users, records, most, possi
 def test_an_understated_price_of_a_user_does_not_verify(folder, merged):
     """Every figure and sentence follows from the forged terms; only the terms cannot be."""
     forged = replace(merged, terms=(replace(merged.terms[0], most_records=1),))
-    claim = claim_of(forged)
-    assert claim["user_epsilon"] < claim_of(merged)["user_epsilon"] / 10
-    assert "no users can have sent" in problems_with(folder, readable_bytes(claim))
-    assert problems_with(folder, readable_bytes(claim_of(merged))) == ""
+    claim, right = CollectionClaim.of(forged), CollectionClaim.of(merged)
+    assert claim.promise.user_epsilon < right.promise.user_epsilon / 10
+    assert "no users can have sent" in problems_with(folder, claim.to_bytes())
+    assert problems_with(folder, right.to_bytes()) == ""
 
 
 # Labels that no term covers.
 
 
-def labels_of(claim: dict[str, Any], labels: list[tuple[str, int]]) -> dict[str, Any]:
-    listed = [{"name": n, "classes": ["no", "yes"], "sent": count} for n, count in labels]
-    return {**claim, "records": {**claim["records"], "labels": listed}}
+def labels_of(claim: CollectionClaim, labels: list[tuple[str, int]]) -> CollectionClaim:
+    listed = tuple(SentLabel(Attribute(name, ("no", "yes")), count) for name, count in labels)
+    return replace(claim, records=replace(claim.records, labels=listed))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +125,7 @@ def labels_of(claim: dict[str, Any], labels: list[tuple[str, int]]) -> dict[str,
 )
 def test_labels_are_those_of_the_terms(channels, labels, word):
     """A label beside a local claim that no epsilon covers would leave as it is, unsaid."""
-    found = claim_problems(labels_of(claim_of(merged_of(*channels)), labels))
+    found = claim_problems(labels_of(CollectionClaim.of(merged_of(*channels)), labels))
     if word is None:
         assert found == []
     else:
@@ -127,7 +133,7 @@ def test_labels_are_those_of_the_terms(channels, labels, word):
 
 
 def test_public_labels_are_covered_too():
-    claim = claim_of(merged_of(LocalChannel(2.0, 1.0, 1e-6, {}, ("row",))))
+    claim = CollectionClaim.of(merged_of(LocalChannel(2.0, 1.0, 1e-6, {}, ("row",))))
     assert claim_problems(claim) == []
     assert "is not among its labels" in " ".join(claim_problems(labels_of(claim, [])))
 
@@ -159,7 +165,11 @@ def test_a_claim_carries_nothing_of_its_own(folder, kind):
 
 def test_a_claim_has_one_form(folder):
     data = (folder / CLAIM).read_bytes()
-    for other in (data + b" ", data.replace(b": ", b":  "), json.dumps(json.loads(data)).encode()):
+    for other in (
+        data + b" ",
+        data.replace(b'": ', b'":  '),
+        json.dumps(json.loads(data)).encode(),
+    ):
         assert "canonical form" in problems_with(folder, other)
     assert problems_with(folder, data) == ""
 
@@ -167,8 +177,8 @@ def test_a_claim_has_one_form(folder):
 def test_terms_are_listed_once_and_in_order(tmp_path):
     merged = merged_of(CHANNEL, None, replace(CHANNEL, epsilon=2.0))
     write_collection(tmp_path / "out", merged, encoder(), "A title")
-    turned = claim_of(replace(merged, terms=tuple(reversed(merged.terms))))
-    assert "in their order" in problems_with(tmp_path / "out", readable_bytes(turned))
+    turned = CollectionClaim.of(replace(merged, terms=tuple(reversed(merged.terms))))
+    assert "in their order" in problems_with(tmp_path / "out", turned.to_bytes())
 
 
 def test_bytes_between_columns_and_their_list_are_seen(folder):

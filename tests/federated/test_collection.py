@@ -13,17 +13,20 @@ import pytest
 
 from tests.data.samples import refused
 from tests.federated.scene import contribution, encoder, user
+from understudy.data.schema import Attribute
 from understudy.encoders.encoder import Encoder
 from understudy.encoders.file import write_encoder
 from understudy.encoders.provenance import Provenance
 from understudy.federated.agreement import Agreement
-from understudy.federated.collected_table import TABLE, table_problems
+from understudy.federated.collected_table import table_problems
 from understudy.federated.collection import folder_refusals, write_collection
+from understudy.federated.collection_card import collection_card
 from understudy.federated.collection_check import verify_any, verify_collection
-from understudy.federated.collection_claim import CLAIM, claim_of
+from understudy.federated.collection_claim import CLAIM, CollectionClaim, SentLabel
 from understudy.federated.merging import Gathering
-from understudy.federated.terms import CollectedClaim, terms_of
+from understudy.federated.terms import WeakestPromise, terms_of
 from understudy.privacy.local.channel import LocalChannel
+from understudy.release.layout import ONLY_TABLE as TABLE
 from understudy.release.manifest import MANIFEST, file_hashes, manifest_bytes
 from understudy.release.signing import make_keys
 from understudy.release.strict_json import readable_bytes
@@ -110,7 +113,7 @@ def test_a_key_that_cannot_sign_leaves_nothing(tmp_path, merged, keys):
 
 
 def refusals(folder, merged):
-    return " ".join(folder_refusals(folder, claim_of(merged)))
+    return " ".join(folder_refusals(folder, CollectionClaim.of(merged)))
 
 
 def test_a_clean_collection_passes_the_gate(plain, merged):
@@ -145,8 +148,9 @@ def test_paths_owner_only_keys_and_strange_files_are_refused(plain, merged):
 
 
 def test_a_column_that_names_people_is_refused(plain, merged):
-    claim = claim_of(merged)
-    claim["records"]["labels"].append({"name": "patient_id", "classes": ["a"], "sent": 1})
+    records = CollectionClaim.of(merged).records
+    labels = (*records.labels, SentLabel(Attribute("patient_id", ("a",)), 1))
+    claim = replace(CollectionClaim.of(merged), records=replace(records, labels=labels))
     assert "'patient_id' tells records" in " ".join(folder_refusals(plain, claim))
 
 
@@ -189,7 +193,7 @@ def test_an_image_with_a_file_name_is_seen(tmp_path):
     table = pq.read_table(tmp_path / "out" / TABLE)
     named = [{**one, "path": "ann.png"} for one in table.column("image").to_pylist()]
     edited(tmp_path / "out" / TABLE, "image", lambda kind: pa.array(named, kind))
-    found = table_problems(tmp_path / "out" / TABLE, claim_of(pictures)["records"])
+    found = table_problems(tmp_path / "out" / TABLE, CollectionClaim.of(pictures).records)
     assert found == ["the table holds an image that carries a file name."]
 
 
@@ -208,7 +212,7 @@ def test_revealed_training_data_are_in_every_claim(tmp_path):
     """Epsilon infinite for them: in what a user sends, in the collection and on its card."""
     made = encoder().with_provenance(REVEALED)
     sent = user().contribute(made, Agreement.of(made)).statement()
-    for said in (sent, claim_of(merged_of(made))):
+    for said in (sent, CollectionClaim.of(merged_of(made)).to_json()):
         cited = said["encoder"]
         assert cited["digest"] == made.digest
         assert cited["provenance"]["epsilon"] == "infinity", "an encoder without its epsilon"
@@ -223,7 +227,7 @@ def test_revealed_training_data_are_in_every_claim(tmp_path):
 def test_no_claim_can_be_built_without_it(channel):
     terms = terms_of([replace(contribution(0, count=10), channel=channel)])
     with pytest.raises(TypeError, match="encoder"):
-        CollectedClaim.of(terms)  # type: ignore[call-arg]
+        WeakestPromise.of(terms)  # type: ignore[call-arg]
     whole = contribution(0, count=10).statement()
     from understudy.federated.contribution import read_statement
 
@@ -255,14 +259,12 @@ def test_the_verifier_holds_the_claim_against_the_encoder(tmp_path, plain):
 
 def whitewashed(tmp_path, made):
     """A collection of a revealed encoder whose every word says that it learnt from public data."""
-    from understudy.federated.collection_card import collection_card
-
     found = merged_of(made)
     write_collection(tmp_path / "forged", found, made, "A title")
     public = replace(found.agreement.encoder, provenance=encoder().provenance)
-    claim = claim_of(replace(found, agreement=replace(found.agreement, encoder=public)))
-    forge(tmp_path / "forged", CLAIM, readable_bytes(claim))
-    forge(tmp_path / "forged", CARD, collection_card("A title", claim))
+    claim = CollectionClaim.of(replace(found, agreement=replace(found.agreement, encoder=public)))
+    forge(tmp_path / "forged", CLAIM, claim.to_bytes())
+    forge(tmp_path / "forged", CARD, collection_card(claim, "A title"))
     return tmp_path / "forged"
 
 
@@ -280,12 +282,16 @@ def test_another_machine_s_last_digits_are_no_problem():
     local = replace(contribution(0), channel=LocalChannel(2.0, 1.0, 1e-6, {"row": 1.0}))
     gathering = Gathering.under(Agreement.of(made))
     gathering.take("me", lambda: local)
-    claim = claim_of(gathering.merged())
-    near = {**claim, "user_epsilon": claim["user_epsilon"] * (1 + 1e-9)}
-    assert claim_problems({**near, "accountant": near["accountant"] + ".1"}) == []
-    far = {**claim, "user_epsilon": claim["user_epsilon"] * 0.99}
-    assert any("user_epsilon" in p for p in claim_problems(far))
-    assert any("accountant" in p for p in claim_problems({**claim, "accountant": "guessing"}))
+    claim = CollectionClaim.of(gathering.merged())
+    said = claim.promise
+
+    def problems(**changes):
+        return claim_problems(replace(claim, promise=replace(said, **changes)))
+
+    near = said.user_epsilon * (1 + 1e-9)
+    assert problems(user_epsilon=near, accountant=said.accountant + ".1") == []
+    assert any("user_epsilon" in p for p in problems(user_epsilon=said.user_epsilon * 0.99))
+    assert any("accountant" in p for p in problems(accountant="guessing"))
 
 
 def spoilt(value, place=()):

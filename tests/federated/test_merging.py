@@ -13,14 +13,14 @@ from tests.data.samples import refused
 from tests.federated.scene import SCHEMA, contribution, encoder
 from understudy.encoders.citation import Citation
 from understudy.federated.agreement import Agreement
-from understudy.federated.collected_table import TABLE
 from understudy.federated.collection import write_collection
 from understudy.federated.collection_check import verify_any
 from understudy.federated.collection_claim import CLAIM
 from understudy.federated.merging import NOT_SENT, Gathering
 from understudy.federated.sent_folder import digest_of, read_contribution, write_contribution
-from understudy.federated.terms import CollectedClaim, Term, terms_of
+from understudy.federated.terms import Term, WeakestPromise, terms_of
 from understudy.privacy.local.channel import LocalChannel
+from understudy.release.layout import ONLY_TABLE as TABLE
 
 CITED = Citation.of(encoder())
 GOOD = LocalChannel(2.0, 1.0, 1e-6, {"row": 1.0})
@@ -100,21 +100,21 @@ def terms(*channels):
 
 
 def test_one_filter_among_them_makes_it_empirical():
-    claim = CollectedClaim.of(terms(GOOD, GOOD, None), CITED)
+    claim = WeakestPromise.of(terms(GOOD, GOOD, None), CITED)
     assert (claim.kind, claim.epsilon, claim.user_epsilon) == ("empirical", math.inf, math.inf)
     assert "Empirical" in claim.words(3)[0]
 
 
 def test_a_local_claim_is_the_weakest_of_its_users():
-    claim = CollectedClaim.of(terms(GOOD, WEAK, GOOD), CITED)
+    claim = WeakestPromise.of(terms(GOOD, WEAK, GOOD), CITED)
     assert (claim.kind, claim.epsilon, claim.delta) == ("local", 4.5, 1e-5)
-    assert CollectedClaim.of(terms(GOOD), CITED).epsilon == 2.0
+    assert WeakestPromise.of(terms(GOOD), CITED).epsilon == 2.0
     assert [t.users for t in terms(GOOD, WEAK, GOOD)] in ([2, 1], [1, 2])
 
 
 def test_the_records_of_one_user_compose():
     few, many = (
-        CollectedClaim.of(
+        WeakestPromise.of(
             [Term(1, count, count, LocalChannel(2.0, 1.0, 1e-6, {"row": 0.5}))], CITED
         )
         for count in (1, 100)
@@ -127,7 +127,7 @@ def test_the_records_of_one_user_compose():
 
 def test_labels_declared_public_are_named():
     channel = LocalChannel(2.0, 1.0, 1e-6, {}, ("row",))
-    claim = CollectedClaim.of(terms(channel), CITED)
+    claim = WeakestPromise.of(terms(channel), CITED)
     assert claim.assumed_public == ("row",)
     assert any("row" in line for line in claim.words(1))
 

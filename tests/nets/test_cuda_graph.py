@@ -1,4 +1,4 @@
-"""Recorded gradients: those of the inputs that are given now, not of those that were recorded."""
+"""Replayed gradients: those of the inputs that are given now, not of those at the capture."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def wanted(network: nn.Module, inputs: Inputs) -> list[torch.Tensor]:
     return list(torch.autograd.grad(value, list(network.parameters())))
 
 
-class Recording:
+class Capturing:
     """What a GPU does, on the CPU: the same tensors are read and written at each replay."""
 
     def __init__(self, parameters: list[nn.Parameter]) -> None:
@@ -54,13 +54,13 @@ def network() -> nn.Module:
     return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 3))
 
 
-@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize("captured", [True, False])
 def test_gradients_are_those_of_the_inputs_and_weights_of_now(
-    network: nn.Module, recorded: bool
+    network: nn.Module, captured: bool
 ) -> None:
     parameters = list(network.parameters())
-    recording = Recording(parameters)
-    gradients = Gradients(loss_of(network), parameters, recording if recorded else None, print)
+    capturing = Capturing(parameters)
+    gradients = Gradients(loss_of(network), parameters, capturing if captured else None, print)
     optimizer = torch.optim.SGD(parameters, 0.5)
     for seed in range(4):
         inputs = some_inputs(seed)
@@ -71,12 +71,12 @@ def test_gradients_are_those_of_the_inputs_and_weights_of_now(
             torch.testing.assert_close(parameter.grad, gradient)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-    assert recording.replays == (5 if recorded else 0), "once more, to be compared"
+    assert capturing.replays == (5 if captured else 0), "once more, to be compared"
 
 
 def test_inputs_are_not_written_to(network: nn.Module) -> None:
     parameters = list(network.parameters())
-    gradients = Gradients(loss_of(network), parameters, Recording(parameters), print)
+    gradients = Gradients(loss_of(network), parameters, Capturing(parameters), print)
     first, second = some_inputs(0), some_inputs(1)
     before = first["rows"].clone()
     gradients(first)
@@ -84,9 +84,9 @@ def test_inputs_are_not_written_to(network: nn.Module) -> None:
     assert torch.equal(first["rows"], before)
 
 
-def test_what_cannot_be_recorded_is_computed_and_said_once(network: nn.Module) -> None:
+def test_what_cannot_be_captured_is_computed_and_said_once(network: nn.Module) -> None:
     def refusing(work: Callable[[], None]) -> Callable[[], None]:
-        work()  # leaves gradients behind, as a recording that breaks off may
+        work()  # leaves gradients behind, as a capture that breaks off may
         raise RuntimeError("operation not permitted when stream is capturing")
 
     said: list[str] = []
@@ -126,5 +126,5 @@ def test_memory_that_runs_out_is_not_a_reason_to_go_on(network: nn.Module) -> No
         gradients(some_inputs(0))
 
 
-def test_a_cpu_records_nothing() -> None:
+def test_a_cpu_captures_nothing() -> None:
     assert capture_on(torch.device("cpu")) is None

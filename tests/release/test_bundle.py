@@ -24,7 +24,7 @@ from understudy.data.records import Images
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.plan.mechanisms import LocalRelease, NoisySum
 from understudy.privacy.plan.plan import Budget
-from understudy.release import bundle, files, tables
+from understudy.release import bundle, files, parquet_tables
 from understudy.release.build import build_claim, current_versions, summarise
 from understudy.release.bundle import ReleaseInfo, write_release
 from understudy.release.claim import Claim, Tuning
@@ -191,7 +191,7 @@ def fill_disk(monkeypatch: pytest.MonkeyPatch, room: int) -> None:
             yield _SmallDisk(file, left)  # type: ignore[misc]
 
     monkeypatch.setattr(files, "new_file", new_file)
-    monkeypatch.setattr(tables, "new_file", new_file)
+    monkeypatch.setattr(parquet_tables, "new_file", new_file)
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.05, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99])
@@ -213,10 +213,10 @@ def test_the_small_disk_is_what_fails(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_interruption_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(bundle, "_require_verified", interrupt)
+    monkeypatch.setattr(bundle, "verify", interrupt)
     with pytest.raises(KeyboardInterrupt):
         release_of(make_story(), make_records(), tmp_path / "out")
     assert list(tmp_path.iterdir()) == []

@@ -48,3 +48,9 @@ def test_a_card_that_says_more_than_the_claim_is_caught(claim: Claim) -> None:
     other_tags = card.replace(b"- synthetic\n", b"- real\n")
     assert other_tags != card
     assert card_problems(other_tags, claim) != []
+
+
+def test_a_card_under_a_title_that_nobody_can_see_is_caught(claim: Claim) -> None:
+    for title in ("", " ", "Dig\u200bits", "Digits\u202e"):
+        assert card_problems(data_card(claim, title, None), claim) != [], "a title that is none"
+    assert card_problems(data_card(claim, "Digits", None), claim) == []

@@ -120,6 +120,13 @@ def test_extra_files_are_named_also_when_listed(plain: ReleaseInfo, name: str) -
     assert verify(plain.folder).problems == (f"{name} does not belong in a release.",)
 
 
+def test_a_claim_has_one_form(plain: ReleaseInfo) -> None:
+    path = plain.folder / "claim.json"
+    path.write_text(json.dumps(json.loads(path.read_text()), ensure_ascii=False) + "\n")
+    rehash(plain.folder)
+    assert verify(plain.folder).problems == ("claim.json is not in its canonical form.",)
+
+
 def test_links_and_empty_folders_are_named(plain: ReleaseInfo, tmp_path: Path) -> None:
     (plain.folder / "empty").mkdir()
     moved = tmp_path / "elsewhere.json"

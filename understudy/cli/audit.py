@@ -11,7 +11,7 @@ import typer
 
 from understudy.cli.bars import bars
 from understudy.cli.guard import guarded, print_json
-from understudy.cli.options import AsJson, Device, Home, Settings
+from understudy.cli.options import AsJson, Channels, DatasetName, Device, Home, Settings, Size, Unit
 
 if TYPE_CHECKING:
     from understudy.run.audit import MethodAudit
@@ -51,10 +51,10 @@ def command(
         Path | None, typer.Option("-o", "--out", help="Keep the ledger and audit.json here.")
     ] = None,
     label: Annotated[str | None, typer.Option(help="The attribute to learn.")] = None,
-    unit: Annotated[str | None, typer.Option(help="The column naming the person.")] = None,
-    size: Annotated[int | None, typer.Option(help="Crop and resize images to this side.")] = None,
-    channels: Annotated[int | None, typer.Option(help="1 for grey, 3 for colour.")] = None,
-    dataset: Annotated[str | None, typer.Option(help="Your name for the data.")] = None,
+    unit: Unit = None,
+    size: Size = None,
+    channels: Channels = None,
+    dataset: DatasetName = None,
     set_: Settings = None,
     seed: Annotated[int, typer.Option(help="For everything but noise, coins and sampling.")] = 0,
     device: Device = "auto",

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that several commands share, and how lists among them are read."""
 
 from __future__ import annotations
 
@@ -22,3 +22,16 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the method; repeatable."),
 ]
+Unit = Annotated[str | None, typer.Option(help="The column naming the person.")]
+Count = Annotated[int | None, typer.Option(help="Declared number of units.")]
+Size = Annotated[int | None, typer.Option(help="Crop and resize images to this side.")]
+Channels = Annotated[int | None, typer.Option(help="1 for grey, 3 for colour.")]
+DatasetName = Annotated[str | None, typer.Option(help="Your name for the data.")]
+Delta = Annotated[float, typer.Option(help="At most 1 over the number of people.")]
+Seed = Annotated[int, typer.Option(help="For everything but noise and sampling.")]
+Runs = Annotated[Path, typer.Option(help="Where run folders lie (owner's).")]
+
+
+def names(text: str | None) -> tuple[str, ...]:
+    """`A,B` as names."""
+    return tuple(word.strip() for word in (text or "").split(",") if word.strip())

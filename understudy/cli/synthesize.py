@@ -12,7 +12,21 @@ import typer
 
 from understudy.cli.bars import bars
 from understudy.cli.guard import guarded, print_json
-from understudy.cli.options import AsJson, Device, Home, Settings
+from understudy.cli.options import (
+    AsJson,
+    Channels,
+    Count,
+    DatasetName,
+    Delta,
+    Device,
+    Home,
+    Runs,
+    Seed,
+    Settings,
+    Size,
+    Unit,
+    names,
+)
 
 if TYPE_CHECKING:
     from understudy.privacy.team.team import Team
@@ -31,12 +45,12 @@ def command(
         ),
     ] = None,
     epsilon: Annotated[float | None, typer.Option(help="The privacy budget.")] = None,
-    delta: Annotated[float, typer.Option(help="At most 1 over the number of people.")] = 1e-5,
+    delta: Delta = 1e-5,
     label: Annotated[str | None, typer.Option(help="The attribute to learn.")] = None,
-    unit: Annotated[str | None, typer.Option(help="The column naming the person.")] = None,
-    count: Annotated[int | None, typer.Option(help="Declared number of units.")] = None,
-    size: Annotated[int | None, typer.Option(help="Crop and resize images to this side.")] = None,
-    channels: Annotated[int | None, typer.Option(help="1 for grey, 3 for colour.")] = None,
+    unit: Unit = None,
+    count: Count = None,
+    size: Size = None,
+    channels: Channels = None,
     classes: Annotated[str | None, typer.Option(help="Declared class names, by comma.")] = None,
     hide: Annotated[str | None, typer.Option(help="Attributes to hide, by comma.")] = None,
     keep: Annotated[str | None, typer.Option(help="Attributes to keep, by comma.")] = None,
@@ -44,11 +58,11 @@ def command(
     set_: Settings = None,
     samples: Annotated[int | None, typer.Option(help="How many records to make.")] = None,
     holdout: Annotated[float, typer.Option(help="Fraction kept for evaluation.")] = 0.15,
-    seed: Annotated[int, typer.Option(help="For everything but noise and sampling.")] = 0,
+    seed: Seed = 0,
     device: Device = "auto",
-    dataset: Annotated[str | None, typer.Option(help="Your name for the data.")] = None,
+    dataset: DatasetName = None,
     name: Annotated[str | None, typer.Option(help="The run's name under --runs.")] = None,
-    runs: Annotated[Path, typer.Option(help="Where run folders lie (owner's).")] = Path("runs"),
+    runs: Runs = Path("runs"),
     title: Annotated[str | None, typer.Option(help="Title of the data card.")] = None,
     sign: Annotated[Path | None, typer.Option(help="Private key file to sign with.")] = None,
     selected_by: Annotated[
@@ -85,9 +99,9 @@ def command(
         unit=unit,
         size=size,
         channels=channels,
-        classes=_listed(classes),
-        hide=_listed(hide),
-        keep=_listed(keep),
+        classes=names(classes),
+        hide=names(hide),
+        keep=names(keep),
         public=public,
         count=count,
         holdout=holdout,
@@ -161,10 +175,6 @@ def _fit_along(config: RunConfig, team: Team, home: Path | None) -> None:
         team.leave()
     except KeyboardInterrupt as stop:
         raise typer.Exit(2) from stop
-
-
-def _listed(text: str | None) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()
 
 
 def _show_preview(found: Preview, as_json: bool) -> None:

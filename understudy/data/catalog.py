@@ -20,7 +20,7 @@ from understudy.data.records import Images, Records
 from understudy.data.sources.assemble import Roles, assemble
 from understudy.data.sources.hub import PREFIX, load_hub
 from understudy.data.sources.raw import Column, RawPart
-from understudy.data.sources.registry import Request, reader_of
+from understudy.data.sources.readers import Request, reader_of
 from understudy.errors import UserError, did_you_mean
 
 __all__ = [

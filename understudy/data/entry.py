@@ -29,7 +29,7 @@ class PartFacts:
 class Entry:
     """One dataset of the catalog. Everything here is public knowledge about it.
 
-    kind: how its raw files are written; `sources/registry.py` says who reads them.
+    kind: how its raw files are written; `sources/readers.py` says who reads them.
     label: the attribute to learn where the caller names none; `None` makes them name one.
     split: in words, how the parts came about, for a claim to repeat.
     shape: (channels, height, width) of the images as they are loaded; (columns,) of a table.

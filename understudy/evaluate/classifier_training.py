@@ -30,7 +30,7 @@ from understudy.data.records import Array, Records
 from understudy.errors import UserError
 from understudy.evaluate.feed import Codes, Feed, network_input
 from understudy.evaluate.optimisers import make_optimiser, running_average
-from understudy.evaluate.protocol import Training
+from understudy.evaluate.protocol import ClassifierTraining
 from understudy.evaluate.selection import HELD_OUT, RULES, Rule
 from understudy.nets.classifiers import build_classifier
 from understudy.progress import Progress
@@ -79,7 +79,7 @@ class FittedClassifier:
 def fit_classifier(
     name: str,
     records: Records,
-    training: Training,
+    training: ClassifierTraining,
     *,
     seed: int,
     device: torch.device,
@@ -101,7 +101,7 @@ def fit_classifier(
 def fit_under_rules(
     name: str,
     records: Records,
-    training: Training,
+    training: ClassifierTraining,
     rules: Sequence[str],
     outside: Mapping[str, Records],
     *,
@@ -142,7 +142,7 @@ def fit_under_rules(
 def load_fitted(
     name: str,
     records: Records,
-    training: Training,
+    training: ClassifierTraining,
     state: Mapping[str, torch.Tensor],
     epoch: int,
     score: float | None,
@@ -159,7 +159,7 @@ class _Course:
     """One training under way: the network, what is scored of it, and the next step."""
 
     def __init__(
-        self, name: str, feed: Feed, training: Training, per_epoch: int, steps: int
+        self, name: str, feed: Feed, training: ClassifierTraining, per_epoch: int, steps: int
     ) -> None:
         self.feed = feed
         self.network = _fresh_network(name, feed.records, training).to(feed.device)
@@ -249,7 +249,7 @@ class _Standardise(nn.Module):
         return ((x + 1) / 2 - self.mean) / self.deviation
 
 
-def _fresh_network(name: str, records: Records, training: Training) -> nn.Module:
+def _fresh_network(name: str, records: Records, training: ClassifierTraining) -> nn.Module:
     """The network behind the protocol's scaling of pixels; other features stay as they are."""
     network = build_classifier(name, records.shape, len(records.schema.classes))
     scaling = (training.pixel_mean, training.pixel_deviation)

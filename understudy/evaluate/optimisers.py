@@ -9,11 +9,11 @@ import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
-from understudy.evaluate.protocol import Training
+from understudy.evaluate.protocol import ClassifierTraining
 
 
 def make_optimiser(
-    network: nn.Module, training: Training, per_epoch: int, steps: int
+    network: nn.Module, training: ClassifierTraining, per_epoch: int, steps: int
 ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LambdaLR]:
     """The optimiser with a schedule that is advanced once a step.
 

@@ -27,7 +27,7 @@ _LISTS = ("metrics", "classifiers", "extractors", "summaries")
 
 
 @dataclass(frozen=True)
-class Training:
+class ClassifierTraining:
     """How a classifier is trained; the same on synthetic and on real records.
 
     epochs: passes over the training records.
@@ -112,7 +112,7 @@ class Protocol:
     metrics: tuple[str, ...]
     classifiers: tuple[str, ...]
     seeds: int
-    training: Training
+    training: ClassifierTraining
     most_training_images: int | None
     extractors: tuple[str, ...]
     fidelity_images: int
@@ -219,8 +219,8 @@ class Protocol:
         where = f"protocol {data.get('name')!r}"
         _check_keys(where, data, Protocol)
         training = data["training"]
-        _check_keys(f"{where}, training", training, Training)
-        values = {**data, "training": Training(**training)}
+        _check_keys(f"{where}, training", training, ClassifierTraining)
+        values = {**data, "training": ClassifierTraining(**training)}
         for name in _LISTS:
             values.setdefault(name, ())
             if not isinstance(values[name], list | tuple):
@@ -271,11 +271,11 @@ def _read_file(path: Path) -> dict[str, Any]:
     return data
 
 
-def _keys(cls: type[Protocol] | type[Training]) -> frozenset[str]:
+def _keys(cls: type[Protocol] | type[ClassifierTraining]) -> frozenset[str]:
     return frozenset(f.name for f in fields(cls))
 
 
-def _check_keys(where: str, data: Any, cls: type[Protocol] | type[Training]) -> None:
+def _check_keys(where: str, data: Any, cls: type[Protocol] | type[ClassifierTraining]) -> None:
     known = _keys(cls)
     if not isinstance(data, Mapping):
         raise UserError(f"{where} must be a mapping of settings, not {data!r}.")

@@ -8,35 +8,23 @@ appears.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from understudy.data.schema import Attribute, Schema
 from understudy.encoders.citation import Citation
 from understudy.encoders.encoder import Encoder
-from understudy.errors import PrivacyError, UserError
-from understudy.federated.collected_table import TABLE, table_problems, write_table
+from understudy.errors import UserError
+from understudy.federated.collected_table import table_problems, write_table
 from understudy.federated.collection_card import collection_card
-from understudy.federated.collection_check import CARD, FILES, verify_collection
-from understudy.federated.collection_claim import CLAIM, claim_of
+from understudy.federated.collection_check import COLLECTION, verify_collection
+from understudy.federated.collection_claim import CLAIM, CollectionClaim
 from understudy.federated.merging import Merged
 from understudy.release.card import check_title
 from understudy.release.files import new_folder, refuse_existing, write_file
 from understudy.release.gate import require
-from understudy.release.leaks import file_refusals, machine_paths, private_columns
-from understudy.release.manifest import (
-    MANIFEST,
-    SIGNATURE,
-    digest_of,
-    file_hashes,
-    listed_files,
-    manifest_bytes,
-)
-from understudy.release.signing import check_signing_key, sign
-from understudy.release.strict_json import readable_bytes
-
-_DOCUMENTS = (CLAIM, SIGNATURE)
+from understudy.release.layout import CARD, ONLY_TABLE
+from understudy.release.leaks import content_refusals, machine_paths
+from understudy.release.seal import seal
+from understudy.release.signing import check_signing_key
 
 
 def write_collection(
@@ -54,21 +42,16 @@ def write_collection(
     """
     if merged.agreement.encoder != Citation.of(encoder):
         raise UserError("users sent under an agreement that names another encoder than this one.")
-    claim = claim_of(merged)
+    check_title(title)
+    claim = CollectionClaim.of(merged)
     with new_folder(folder) as partial:
-        (partial / TABLE).parent.mkdir()
-        write_table(partial / TABLE, merged)
-        write_file(partial / CLAIM, readable_bytes(claim))
-        write_file(partial / CARD, collection_card(title, claim))
-        manifest = manifest_bytes(file_hashes(partial))
-        digest = digest_of(manifest)
-        write_file(partial / MANIFEST, manifest)
-        if signing_key is not None:
-            write_file(partial / SIGNATURE, sign(digest, signing_key))
+        (partial / ONLY_TABLE).parent.mkdir()
+        write_table(partial / ONLY_TABLE, merged, claim.records)
+        write_file(partial / CLAIM, claim.to_bytes())
+        write_file(partial / CARD, collection_card(claim, title))
+        digest = seal(partial, signing_key)
         require(folder_refusals(partial, claim))
-        found = verify_collection(partial, digest=digest, encoder=encoder)
-        if not found.ok:
-            raise PrivacyError(f"no release was written: {' '.join(found.problems)}")
+        require(verify_collection(partial, digest=digest, encoder=encoder).problems)
     return digest
 
 
@@ -82,22 +65,12 @@ def check_means(folder: Path, title: str, signing_key: Path | None) -> None:
         check_signing_key(signing_key)
 
 
-def folder_refusals(folder: Path, claim: Mapping[str, Any]) -> list[str]:
+def folder_refusals(folder: Path, claim: CollectionClaim) -> list[str]:
     """Why this collection may not leave the collector's machine; empty if it may.
 
     The rules are those of every release (`understudy.release.leaks`), whatever the claim's kind.
     There is no scan for copies: the collector never held a raw record to compare with, so each
     device looks for itself before it sends (`understudy.federated.copies`).
     """
-    names = listed_files(folder)
-    reasons = [f"{n} does not belong in a collection." for n in names if n not in FILES]
-    labels = claim["records"]["labels"]
-    schema = Schema(tuple(Attribute(a["name"], tuple(a["classes"])) for a in labels))
-    reasons += [
-        f"the column {column!r} tells records or people apart."
-        for column in private_columns(schema, None)
-    ]
-    for name in names:
-        found = file_refusals(folder / name, name, _DOCUMENTS)
-        reasons += [f"{name} {reason}" for reason in found]
-    return reasons + table_problems(folder / TABLE, claim["records"])
+    reasons = content_refusals(folder, COLLECTION, claim.records.schema, None)
+    return reasons + table_problems(folder / ONLY_TABLE, claim.records)

@@ -4,38 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
-
 from understudy.encoders.encoder import Encoder
 from understudy.encoders.file import read_encoder
 from understudy.errors import UserError
-from understudy.federated.collected_table import TABLE, table_problems
+from understudy.federated.collected_table import table_problems
 from understudy.federated.collection_card import card_problems
 from understudy.federated.collection_claim import (
     CLAIM,
+    CollectionClaim,
     claim_problems,
     encoder_problems,
-    form_problems,
 )
-from understudy.release import layout
-from understudy.release.authenticity import check_digest, vouch
+from understudy.release.authenticity import check_digest
+from understudy.release.documents import read_document, read_plain
 from understudy.release.doubt import UNREADABLE, reason
-from understudy.release.manifest import (
-    MANIFEST,
-    SIGNATURE,
-    digest_of,
-    file_hashes,
-    is_plain,
-    listed_files,
-    manifest_problems,
-)
-from understudy.release.strict_json import parse_object
+from understudy.release.layout import CARD, ONLY_TABLE, Layout
+from understudy.release.seal import check_seal
 from understudy.release.verify import Verification, verify
 
-CARD = layout.CARD
-_REQUIRED = (CARD, CLAIM, TABLE, MANIFEST)
-FILES = (*_REQUIRED, SIGNATURE)
-"""All that a collection may hold."""
+COLLECTION = Layout("collection", (CLAIM,), shards=False)
 
 _NOT_COMPARED = "what its encoder learnt from is its own word; --encoder FILE checks it."
 
@@ -74,43 +61,20 @@ def verify_collection(
     this one, and what it learnt from.
     """
     check_digest(digest)
-    names = listed_files(folder)
-    problems = [f"{name} is missing." for name in _REQUIRED if name not in names]
-    problems += [f"{n} does not belong in a collection." for n in names if n not in FILES]
-    problems += [f"{n} is not a plain file." for n in names if not is_plain(folder / n)]
-    manifest = _read(folder, MANIFEST) or b""
-    wrong, damaged = manifest_problems(file_hashes(folder), manifest)
-    found = digest_of(manifest)
-    voucher = vouch(_read(folder, SIGNATURE), found, digest, key)
-    said, notes = _contents(folder, encoder, TABLE in damaged)
-    problems += [*wrong, *voucher.problems, *said]
-    vouched = voucher.vouched and not problems
-    return Verification(
-        tuple(dict.fromkeys(problems)), (*notes, *voucher.notes), found, None, None, vouched
-    )
-
-
-def _contents(
-    folder: Path, encoder: Encoder | None, changed: bool
-) -> tuple[list[str], tuple[str, ...]]:
-    """Problems of what claim, card and table say, and the claim's words; a changed table is
-    not opened."""
-    problems: list[str] = []
+    seal = check_seal(folder, COLLECTION, digest, key)
+    claim, problems = read_document(folder, CLAIM, CollectionClaim.from_bytes)
+    if claim is None:
+        return Verification.of(seal, problems, ())
     try:
-        said = _read(folder, CLAIM) or b""
-        claim = parse_object(said, CLAIM)
-        problems += claim_problems(claim) + form_problems(said, claim)
+        problems += claim_problems(claim)
         if encoder is not None:
             problems += encoder_problems(claim, encoder)
-        problems += card_problems(_read(folder, CARD) or b"", claim)
-        if not changed:
-            problems += table_problems(folder / TABLE, claim["records"])
-        words = tuple(str(line) for line in claim["statement"])
-    except (*UNREADABLE, ArithmeticError, pa.ArrowException) as error:
-        return [*problems, reason(error, f"{CLAIM} or {TABLE}")], ()
-    return problems, words if encoder is not None else (*words, _NOT_COMPARED)
-
-
-def _read(folder: Path, name: str) -> bytes | None:
-    path = folder / name
-    return path.read_bytes() if is_plain(path) else None
+    except UNREADABLE as error:
+        problems.append(reason(error, CLAIM))
+    card = read_plain(folder, CARD)
+    if card is not None:
+        problems += card_problems(card, claim)
+    if ONLY_TABLE not in seal.changed:
+        problems += table_problems(folder / ONLY_TABLE, claim.records)
+    notes = claim.statement if encoder is not None else [*claim.statement, _NOT_COMPARED]
+    return Verification.of(seal, problems, notes)

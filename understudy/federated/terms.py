@@ -82,8 +82,8 @@ def users_in_words(count: int) -> str:
 
 
 @dataclass(frozen=True)
-class CollectedClaim:
-    """The claim of a collection.
+class WeakestPromise:
+    """The figures of a claim about what many users sent.
 
     Guarantee: "local" only if every user sent through the Gaussian mechanism; epsilon and delta
     are then the largest of any user, per record under replace-one, and `user_epsilon` the largest
@@ -102,15 +102,15 @@ class CollectedClaim:
     assumed_public: tuple[str, ...]
 
     @staticmethod
-    def of(terms: Iterable[Term], encoder: Citation) -> CollectedClaim:
+    def of(terms: Iterable[Term], encoder: Citation) -> WeakestPromise:
         terms = tuple(terms)
         most = max(term.most_records for term in terms)
         channels = [term.channel for term in terms if term.channel is not None]
         if len(channels) < len(terms):
             none = "none: filters promise nothing"
-            return CollectedClaim(encoder, "empirical", math.inf, 0.0, math.inf, most, none, ())
+            return WeakestPromise(encoder, "empirical", math.inf, 0.0, math.inf, most, none, ())
         claims = [c.claim(t.most_records) for c, t in zip(channels, terms, strict=True)]
-        return CollectedClaim(
+        return WeakestPromise(
             encoder,
             "local",
             max(c.epsilon for c in claims),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from understudy.data.records import Records
-from understudy.errors import PrivacyError, UserError
+from understudy.errors import UserError
 from understudy.privacy.ledger.released import released_ledger
 from understudy.privacy.plan.plan import Plan
 from understudy.release import layout
@@ -19,17 +19,10 @@ from understudy.release.facts import RunFacts
 from understudy.release.files import new_folder, refuse_existing, write_file
 from understudy.release.gate import copy_refusals, require, run_refusals
 from understudy.release.leaks import folder_refusals
-from understudy.release.manifest import (
-    MANIFEST,
-    SIGNATURE,
-    digest_of,
-    file_hashes,
-    hash_file,
-    manifest_bytes,
-)
+from understudy.release.manifest import hash_file
 from understudy.release.near_copies import CopyScan
-from understudy.release.signing import sign
-from understudy.release.tables import SHARD_BYTES, check_records, write_shards
+from understudy.release.parquet_tables import SHARD_BYTES, check_records, write_shards
+from understudy.release.seal import seal
 from understudy.release.verify import verify
 
 
@@ -78,13 +71,9 @@ def write_release(
         _write_documents(partial, claim, title, licence, shards, records)
         ledger = released_ledger(plan, facts.to_json())
         write_file(partial / layout.LEDGER, b"".join(entry.line() for entry in ledger))
-        manifest = manifest_bytes(file_hashes(partial))
-        digest = digest_of(manifest)
-        write_file(partial / MANIFEST, manifest)
-        if signing_key is not None:
-            write_file(partial / SIGNATURE, sign(digest, signing_key))
+        digest = seal(partial, signing_key)
         require(folder_refusals(partial, claim))
-        _require_verified(partial, digest)
+        require(verify(partial, digest=digest).problems)
         if announce is not None:
             announce(digest)
     return ReleaseInfo(folder, digest, tuple(shards), signing_key is not None)
@@ -103,9 +92,3 @@ def _write_documents(
     write_file(folder / layout.CLAIM, claim.to_bytes())
     write_file(folder / layout.CARD, data_card(claim, title, licence))
     write_file(folder / layout.CROISSANT, croissant_bytes(claim, title, licence, hashes, soft))
-
-
-def _require_verified(folder: Path, digest: str) -> None:
-    found = verify(folder, digest=digest)
-    if not found.ok:
-        raise PrivacyError(f"no release was written: {' '.join(found.problems)}")

@@ -10,8 +10,8 @@ from typing import Any
 from understudy.data.schema import Attribute
 from understudy.errors import UserError
 from understudy.release.claim import Claim
+from understudy.release.columns import IMAGE
 from understudy.release.strict_json import parse_object, readable_bytes
-from understudy.release.tables import IMAGE
 
 _PARQUET = "application/x-parquet"
 _TABLES = "tables"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from understudy.errors import UserError
 
-UNREADABLE = (UserError, KeyError, TypeError, AttributeError, ValueError, RecursionError, OSError)
+UNREADABLE = (
+    *(UserError, KeyError, TypeError, AttributeError, ValueError),
+    *(RecursionError, ArithmeticError, OSError),
+)
 """Each becomes a problem with a name, never a traceback."""
 
 

@@ -13,34 +13,43 @@ from understudy.data.schema import Schema
 from understudy.errors import UserError
 from understudy.release import layout
 from understudy.release.claim import Claim
-from understudy.release.manifest import SIGNATURE, is_plain, listed_files
+from understudy.release.manifest import is_plain, listed_files
+from understudy.release.parquet_tables import table_problems
 from understudy.release.pickles import file_may_hold_pickle, text_holds_pickle
 from understudy.release.strict_json import parse_object
-from understudy.release.tables import table_problems
 
 _PATH = re.compile(
     r"(?<![\w/:.])(?:/[\w.-]+/[\w.-]+|~(?:[A-Za-z_][\w.-]*)?/\w|[A-Za-z]:[\\/]\w|file:/|\\\\\w)"
 )
 _PATH_ALONE = re.compile(r"/[\w.-]+")
 
-DOCUMENTS = (layout.CLAIM, layout.CROISSANT, SIGNATURE, layout.LEDGER)
-"""Files of a release that hold JSON."""
-
 
 def folder_refusals(folder: Path, claim: Claim) -> list[str]:
-    """Why this folder may not leave the owner's machine; empty if it may.
+    """Why this release may not leave the owner's machine; empty if it may.
 
-    Looks for files that no release has, pickles, metadata inside images, columns beyond
-    the schema or that name people and rows, paths of the owner's machine, and owner-only
-    keys in JSON.
+    Beside what no folder may hold: metadata inside images and columns beyond the schema.
+    """
+    reasons = content_refusals(folder, layout.RELEASE, claim.records.schema, claim.unit)
+    tables = layout.RELEASE.tables(listed_files(folder))
+    return reasons + table_problems(folder, tables, claim.records)
+
+
+def content_refusals(
+    folder: Path, expected: layout.Layout, schema: Schema, unit: str | None
+) -> list[str]:
+    """Why a folder of any kind may not leave its owner's machine, whatever its claim's kind.
+
+    Looks for files that no folder of its kind has, pickles, columns that name people and rows,
+    paths of the owner's machine, and owner-only keys in JSON.
     """
     names = listed_files(folder)
-    reasons = [f"{name} does not belong in a release." for name in layout.unknown(names)]
-    columns = private_columns(claim.records.schema, claim.unit)
+    columns = private_columns(schema, unit)
+    reasons = expected.strangers(names)
     reasons += [f"the column {column!r} tells records or people apart." for column in columns]
     for name in names:
-        reasons += [f"{name} {reason}" for reason in file_refusals(folder / name, name)]
-    return reasons + table_problems(folder, layout.shards(names), claim.records)
+        found = file_refusals(folder / name, name, expected.documents)
+        reasons += [f"{name} {reason}" for reason in found]
+    return reasons
 
 
 def private_columns(schema: Schema, unit: str | None) -> list[str]:
@@ -70,7 +79,7 @@ def machine_paths(value: Any) -> list[str]:
     return sorted(found)
 
 
-def file_refusals(path: Path, name: str, documents: Collection[str] = DOCUMENTS) -> list[str]:
+def file_refusals(path: Path, name: str, documents: Collection[str]) -> list[str]:
     """Why one file may not leave; `documents` are those that are read as JSON."""
     if not is_plain(path):
         return ["is not a plain file."]

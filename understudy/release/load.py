@@ -11,7 +11,7 @@ from understudy.errors import UserError
 from understudy.release import layout
 from understudy.release.claim import Claim
 from understudy.release.manifest import MANIFEST, listed_files
-from understudy.release.tables import read_records
+from understudy.release.parquet_tables import read_records
 
 
 def load_release(folder: Path | str) -> tuple[Records, Claim]:
@@ -26,7 +26,7 @@ def load_release(folder: Path | str) -> tuple[Records, Claim]:
         raise UserError(f"no release at {folder}: its claim.json cannot be read.") from error
     if not (folder / MANIFEST).exists():
         raise UserError(f"no release at {folder}: it has no {MANIFEST}.")
-    shards = layout.shards(listed_files(folder))
+    shards = layout.RELEASE.tables(listed_files(folder))
     try:
         return read_records(folder, shards, claim.records), claim
     except (pa.ArrowException, OSError, MemoryError) as error:

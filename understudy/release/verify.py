@@ -14,25 +14,19 @@ from understudy.errors import UserError
 from understudy.privacy.ledger.entries import Entry
 from understudy.privacy.ledger.ledger import read_ledger
 from understudy.release import layout
-from understudy.release.authenticity import check_digest, vouch
+from understudy.release.authenticity import check_digest
 from understudy.release.build import Price, Reckoning, reckon, run_facts
 from understudy.release.card import card_problems
 from understudy.release.claim import Claim
 from understudy.release.claim_check import claim_problems, version_notes
 from understudy.release.croissant import croissant_problems
+from understudy.release.documents import read_document, read_plain
 from understudy.release.doubt import UNREADABLE, reason
 from understudy.release.gate import run_refusals
 from understudy.release.ledger_check import ledger_problems
-from understudy.release.manifest import (
-    MANIFEST,
-    SIGNATURE,
-    digest_of,
-    file_hashes,
-    is_plain,
-    listed_files,
-    manifest_problems,
-)
-from understudy.release.tables import table_problems
+from understudy.release.manifest import MANIFEST, is_plain
+from understudy.release.parquet_tables import table_problems
+from understudy.release.seal import Seal, check_seal
 
 _RUN_MARK = "config.yaml"
 """What a run folder has and no release may have."""
@@ -52,6 +46,20 @@ class Verification:
     claim: Claim | None
     cost: Price | None
     authenticated: bool
+
+    @staticmethod
+    def of(
+        seal: Seal,
+        problems: Sequence[str],
+        notes: Sequence[str],
+        claim: Claim | None = None,
+        cost: Price | None = None,
+    ) -> Verification:
+        """What the seal shows, and what was found inside; a problem anywhere undoes a voucher."""
+        found = tuple(dict.fromkeys((*seal.problems, *problems, *seal.voucher.problems)))
+        said = (*notes, *seal.voucher.notes)
+        vouched = seal.voucher.vouched and not found
+        return Verification(found, said, seal.digest, claim, cost, vouched)
 
     @property
     def ok(self) -> bool:
@@ -87,7 +95,7 @@ def verify(
     if (folder / _RUN_MARK).exists() and not (folder / MANIFEST).exists():
         raise UserError(f"{folder} is a run folder, the owner's own; verify the release beside it.")
     check_digest(digest)
-    return _Check(folder).run(digest, key)
+    return _Check(folder, check_seal(folder, layout.RELEASE, digest, key)).run()
 
 
 @dataclass
@@ -95,62 +103,24 @@ class _Check:
     """One verification in progress."""
 
     folder: Path
+    seal: Seal
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    hashes: dict[str, str] = field(default_factory=dict)
 
-    def run(self, digest: str | None, key: Path | None) -> Verification:
-        manifest = self._read(MANIFEST)
-        damaged = self._files(manifest)
+    def run(self) -> Verification:
         claim = self._claim()
         entries = self._ledger()
         reckoning = None if entries is None else self._reckon(entries)
         if claim is not None and entries is not None and reckoning is not None:
             self._hold_against_ledger(claim, entries, reckoning)
         if claim is not None:
-            self._contents(claim, damaged)
-        found = None if manifest is None else digest_of(manifest)
-        vouched = found is not None and self._authenticate(found, digest, key)
-        problems = tuple(dict.fromkeys(self.problems))
+            self._contents(claim)
         cost = None if reckoning is None else reckoning.price
-        return Verification(
-            problems, tuple(self.notes), found, claim, cost, vouched and not problems
-        )
-
-    def _read(self, name: str) -> bytes | None:
-        path = self.folder / name
-        try:
-            return path.read_bytes() if is_plain(path) else None
-        except OSError as error:
-            self.problems.append(f"{name} cannot be read: {error.strerror}.")
-            return None
-
-    def _files(self, manifest: bytes | None) -> set[str]:
-        """Compare files with the manifest; gives those that are not what it lists."""
-        names = listed_files(self.folder)
-        self.problems += [f"{name} is missing." for name in layout.missing(names)]
-        self.problems += [f"{name} does not belong in a release." for name in layout.unknown(names)]
-        for name in names:
-            if not is_plain(self.folder / name):
-                self.problems.append(f"{name} is not a plain file.")
-        self.hashes = file_hashes(self.folder)
-        if manifest is None:
-            return set(self.hashes)
-        problems, wrong = manifest_problems(self.hashes, manifest)
-        self.problems += problems
-        return wrong
+        return Verification.of(self.seal, self.problems, self.notes, claim, cost)
 
     def _claim(self) -> Claim | None:
-        data = self._read(layout.CLAIM)
-        if data is None:
-            return None
-        try:
-            claim = Claim.from_bytes(data)
-        except UNREADABLE as error:
-            self.problems.append(reason(error, layout.CLAIM))
-            return None
-        if claim.to_bytes() != data:
-            self.problems.append(f"{layout.CLAIM} is not in its canonical form.")
+        claim, problems = read_document(self.folder, layout.CLAIM, Claim.from_bytes)
+        self.problems += problems
         return claim
 
     def _ledger(self) -> tuple[Entry, ...] | None:
@@ -182,21 +152,15 @@ class _Check:
             self.problems.append(reason(error, layout.LEDGER))
         self.notes += version_notes(claim, reckoning.price)
 
-    def _contents(self, claim: Claim, damaged: set[str]) -> None:
+    def _contents(self, claim: Claim) -> None:
         """What tables, card and metadata say; a table that was changed is not opened."""
-        tables = layout.shards(self.hashes)
-        if not damaged.intersection(tables):
+        tables = layout.RELEASE.tables(self.seal.hashes)
+        if not self.seal.changed.intersection(tables):
             self.problems += table_problems(self.folder, tables, claim.records)
-        card, croissant = self._read(layout.CARD), self._read(layout.CROISSANT)
+        card = read_plain(self.folder, layout.CARD)
+        croissant = read_plain(self.folder, layout.CROISSANT)
         if card is not None:
             self.problems += card_problems(card, claim)
         if croissant is not None:
-            hashes = {name: self.hashes[name] for name in tables}
+            hashes = {name: self.seal.hashes[name] for name in tables}
             self.problems += croissant_problems(croissant, claim, hashes)
-
-    def _authenticate(self, found: str, digest: str | None, key: Path | None) -> bool:
-        """Whether the caller's digest or key vouches for the manifest that was found."""
-        voucher = vouch(self._read(SIGNATURE), found, digest, key)
-        self.problems += voucher.problems
-        self.notes += voucher.notes
-        return voucher.vouched

@@ -30,7 +30,7 @@ from understudy.privacy.ledger.released import released_ledger
 from understudy.progress import Progress, Silent
 from understudy.release.build import reckon
 from understudy.release.leaks import private_columns
-from understudy.run.config import RunConfig, read_config
+from understudy.run.config import RunConfig
 from understudy.run.context import choose_device
 from understudy.run.folder import RunFolder
 from understudy.run.preflight import check_places
@@ -40,9 +40,8 @@ from understudy.run.prepare import (
     delta_warning,
     gather,
     open_book,
-    require_own_book,
 )
-from understudy.run.start import begin, check_same_facts, enter_and_execute, noise_of
+from understudy.run.start import begin, check_same_facts, enter_and_execute, noise_of, resumed
 
 EncoderMethod = DenseVAE | DenseNetVAE
 METHODS: Mapping[str, type[DenseVAE] | type[DenseNetVAE]] = {
@@ -175,9 +174,7 @@ def _learn_through_the_door(
     progress: Progress,
 ) -> PublishedEncoder:
     config = request.run
-    folder = _resumed(path, config) if resume else None
-    if folder is not None:
-        require_own_book(config, folder, home)
+    folder = resumed(path, config, home, progress) if resume else None
     prepared = _prepare(request, home, progress)
     schema = _published_schema(request, prepared.material.dataset)
     warning = delta_warning(prepared)
@@ -246,17 +243,6 @@ def _published_schema(request: EncoderRequest, dataset: Dataset) -> Schema:
     every = [name for name in schema.names if public and name not in identifying]
     names = request.declared or every
     return Schema(tuple(a for a in schema.attributes if a.name in names))
-
-
-def _resumed(path: Path, config: RunConfig) -> RunFolder | None:
-    if not path.exists():
-        return None
-    differing = read_config(path).differing(config)
-    if differing:
-        raise UserError(
-            f"--resume must repeat the run's options; not the same: {', '.join(differing)}."
-        )
-    return RunFolder(path)
 
 
 def _load(config: RunConfig, progress: Progress) -> Dataset:

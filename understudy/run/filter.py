@@ -18,7 +18,7 @@ from understudy.federated.collection import check_means, write_collection
 from understudy.federated.contribution import FILTER, GAUSSIAN, LATENTS, MECHANISMS, Contribution
 from understudy.federated.merging import Gathering, Merged
 from understudy.federated.sent_folder import read_contribution, write_contribution
-from understudy.federated.terms import CollectedClaim, users_in_words
+from understudy.federated.terms import WeakestPromise, users_in_words
 from understudy.federated.user import (
     encoded,
     encoded_for_noise,
@@ -253,7 +253,7 @@ class Collected:
 
     folder: Path
     digest: str
-    claim: CollectedClaim
+    claim: WeakestPromise
     merged: Merged
     statement: tuple[str, ...]
 
@@ -307,7 +307,7 @@ def collect_folders(
         gathering.take(str(folder), partial(read_contribution, folder, agreement))
     merged = gathering.merged()
     digest = write_collection(out, merged, encoder, title, signing_key)
-    claim = CollectedClaim.of(merged.terms, Citation.of(encoder))
+    claim = WeakestPromise.of(merged.terms, Citation.of(encoder))
     return Collected(out, digest, claim, merged, tuple(claim.words(merged.users)))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from understudy.data.record_arrays import arrays_of, read_arrays
 from understudy.data.records import Records
 from understudy.data.schema import Schema
 from understudy.durable import replace_durably, sync_folder
@@ -106,8 +107,7 @@ class RunFolder:
 
     def save_samples(self, records: Records) -> None:
         def write(folder: Path) -> None:
-            arrays: dict[str, Any] = {f"attribute-{k}": v for k, v in records.attributes.items()}
-            np.savez(folder / "samples.npz", features=records.features, **arrays)
+            np.savez(folder / "samples.npz", **arrays_of(records))  # type: ignore[arg-type]
             (folder / "schema.json").write_text(json.dumps(records.schema.to_json()))
 
         self.write_whole(self.samples, write)
@@ -119,9 +119,8 @@ class RunFolder:
             text = (self.samples / "schema.json").read_text(encoding="utf-8")
             schema = Schema.from_json(json.loads(text))
         path = self.samples / "samples.npz"
-        with reading(path), np.load(path, allow_pickle=False) as data:
-            columns = {name: data[f"attribute-{name}"] for name in schema.names}
-            return Records(data["features"], columns, schema)
+        with reading(path):
+            return read_arrays(path, schema)
 
 
 def create_run_folder(path: Path, fill: Callable[[RunFolder], None]) -> RunFolder:

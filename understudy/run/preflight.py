@@ -9,9 +9,9 @@ from understudy.data.catalog import catalog
 from understudy.data.schema import Schema
 from understudy.errors import UserError
 from understudy.release.card import check_title
+from understudy.release.columns import IMAGE
 from understudy.release.leaks import machine_paths, private_columns
 from understudy.release.signing import check_signing_key
-from understudy.release.tables import IMAGE
 from understudy.run.config import RunConfig
 from understudy.run.context import choose_device
 

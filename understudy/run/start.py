@@ -11,10 +11,17 @@ from understudy.privacy.ledger.account_book import Book
 from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.team.team import Team
 from understudy.progress import Progress, Silent
-from understudy.run.config import RunConfig, write_config
+from understudy.run.config import RunConfig, read_config, write_config
 from understudy.run.execute_plan import MethodInputs, execute_plan
 from understudy.run.folder import RunFolder, create_run_folder
-from understudy.run.prepare import Prepared, calibrate, open_book, prepare, run_facts
+from understudy.run.prepare import (
+    Prepared,
+    calibrate,
+    open_book,
+    prepare,
+    require_own_book,
+    run_facts,
+)
 from understudy.run.public import cache_beside, public_inputs
 from understudy.run.team_worker import work_for_leader
 
@@ -24,6 +31,27 @@ def noise_of(config: RunConfig, rank: int = 0) -> NoiseSource:
     if config.insecure_noise_seed is None:
         return NoiseSource()
     return NoiseSource.insecure(config.insecure_noise_seed + (rank << 64))
+
+
+def resumed(
+    path: Path, config: RunConfig, home: Path | None, progress: Progress
+) -> RunFolder | None:
+    """The folder of an earlier start, or None if it was stopped before it had a plan.
+
+    Guarantee: a run goes on with the options it began with, and in the book that it stands in.
+    """
+    if not path.exists():
+        progress.say(f"there is no run at {path} yet; it begins now.")
+        return None
+    differing = read_config(path).differing(config)
+    if differing:
+        raise UserError(
+            f"--resume must repeat the run's options, as in {path / 'config.yaml'}; "
+            f"not the same: {', '.join(differing)}."
+        )
+    folder = RunFolder(path)
+    require_own_book(config, folder, home)
+    return folder
 
 
 def begin(

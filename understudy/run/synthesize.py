@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from understudy.data.records import Records
-from understudy.errors import UserError
 from understudy.methods.contract import Forecasting
 from understudy.privacy.plan.plan import Plan
 from understudy.privacy.team.team import Team
@@ -18,9 +17,8 @@ from understudy.release.claim import Claim
 from understudy.release.gate import run_refusals
 from understudy.release.near_copies import CopyScan, scan_copies
 from understudy.run.claiming import claim_of, facts_of, tuning_of_run
-from understudy.run.config import RunConfig, read_config
+from understudy.run.config import RunConfig
 from understudy.run.context import choose_device
-from understudy.run.folder import RunFolder
 from understudy.run.preflight import check_means, check_places, check_words
 from understudy.run.prepare import (
     Prepared,
@@ -28,13 +26,12 @@ from understudy.run.prepare import (
     delta_warning,
     open_book,
     prepare,
-    require_own_book,
     sample_count,
 )
 from understudy.run.publish import Target, publish
 from understudy.run.reports import write_run_reports
 from understudy.run.sampling import sample
-from understudy.run.start import begin, check_same_facts, enter_and_execute, noise_of
+from understudy.run.start import begin, check_same_facts, enter_and_execute, noise_of, resumed
 
 _LONG_HOURS = 2.0
 
@@ -131,9 +128,7 @@ def synthesize(
     path = run_folder or Path("runs") / out.name
     check_places(config, out, path, resume=resume)
     check_means(config, signing_key, title)
-    folder = _resumed(path, config, shown) if resume else None
-    if folder is not None:
-        require_own_book(config, folder, home)
+    folder = resumed(path, config, home, shown) if resume else None
     noise = noise_of(config)
     prepared = prepare(config, home, shown)
     title = title or f"Synthetic stand-in for {prepared.material.dataset.name}"
@@ -170,17 +165,3 @@ def _scan(records: Records, prepared: Prepared) -> CopyScan:
     """What an empirical release passes before it is published; a formal claim needs no such look
     at private records, and must not depend on one."""
     return scan_copies(records, prepared.material.parts["train"], prepared.material.test)
-
-
-def _resumed(path: Path, config: RunConfig, progress: Progress) -> RunFolder | None:
-    """The folder of an earlier start, or None if it was stopped before it had a plan."""
-    if not path.exists():
-        progress.say(f"there is no run at {path} yet; it begins now.")
-        return None
-    differing = read_config(path).differing(config)
-    if differing:
-        raise UserError(
-            f"--resume must repeat the run's options, as in {path / 'config.yaml'}; "
-            f"not the same: {', '.join(differing)}."
-        )
-    return RunFolder(path)

@@ -20,12 +20,13 @@ from tests.bench.rig import cell, check_whole, run_all
 from tests.workplace import Workplace
 from understudy.bench.away import fit_jobs as away
 from understudy.bench.away.collect import collect
-from understudy.bench.away.job import FitJob, read_records, write_records
+from understudy.bench.away.job import FitJob, write_records
 from understudy.bench.away.pack import Moved, pack, packed_facts, read_packed
 from understudy.bench.evidence.provenance import Provenance
 from understudy.bench.suite.cell import Cell
 from understudy.bench.work.workspace import State, Workspace
 from understudy.data.load import load
+from understudy.data.record_arrays import read_arrays
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.ledger.ledger import read_ledger
 from understudy.progress import Silent
@@ -274,7 +275,7 @@ def test_jobs_are_the_owners_and_share_their_records(workplace: Workplace) -> No
 
 def test_records_come_back_as_they_were(tmp_path: Path) -> None:
     records = load("digits").part("train").select(range(9))
-    back = read_records(tmp_path / write_records(tmp_path, records), records.schema)
+    back = read_arrays(tmp_path / write_records(tmp_path, records), records.schema)
     assert (back.features == records.features).all()
     assert (back.labels == records.labels).all()
     assert back.units is None

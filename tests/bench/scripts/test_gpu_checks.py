@@ -69,19 +69,19 @@ def test_a_replay_of_old_inputs_is_seen(monkeypatch: pytest.MonkeyPatch) -> None
 
     asked = argparse.Namespace(network="tiny", public_rows=4, timed=1)
     cpu = torch.device("cpu")
-    assert script.check_recording(cpu, asked)["worst_relative_error"] < 1e-3
+    assert script.check_replay(cpu, asked)["worst_relative_error"] < 1e-3
     monkeypatch.setattr(script, "capture_on", lambda _: stale)
     # The product compares once, when it records; the check must see what goes wrong later.
     monkeypatch.setattr(script.Gradients, "_compare", lambda *_: None)
-    found = script.check_recording(cpu, asked)
+    found = script.check_replay(cpu, asked)
     assert found["recorded"]
     assert found["worst_relative_error"] > script.PROMISED["recording"]
 
 
 def test_nothing_is_timed_beside_other_work() -> None:
     asked = argparse.Namespace(network="tiny", public_rows=4, timed=0)
-    assert script.check_recording(torch.device("cpu"), asked)["milliseconds"] == {}
-    timed = script.check_recording(
+    assert script.check_replay(torch.device("cpu"), asked)["milliseconds"] == {}
+    timed = script.check_replay(
         torch.device("cpu"), argparse.Namespace(**vars(asked) | {"timed": 1})
     )
     assert set(timed["milliseconds"]) == {"computed", "replayed"}
@@ -160,12 +160,12 @@ def test_one_broken_promise_is_enough(broken: dict[str, dict[str, Any]]) -> None
         "engine": {"bfloat16": row | moved, "float32": row | moved},
     }
     cpu = torch.device("cpu")
-    assert script.kept(cpu, **found)
+    assert script.kept(cpu, *found.values())
     for name, changes in broken.items():
         for key, value in changes.items():
             old = found[name][key]
             found[name][key] = old | value if isinstance(old, dict) else value
-    assert not script.kept(cpu, **found)
+    assert not script.kept(cpu, *found.values())
 
 
 def test_products_are_not_rounded_though_the_kernels_stay() -> None:

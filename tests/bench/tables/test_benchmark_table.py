@@ -12,7 +12,7 @@ from understudy.bench.evidence.evidence import write_all_evidence, write_run_evi
 from understudy.bench.evidence.seal import sealed_bytes
 from understudy.bench.evidence.shareable import dataset_name
 from understudy.bench.evidence.store import read_store
-from understudy.bench.tables.benchmark_table import Table, build_table
+from understudy.bench.tables.benchmark_table import BenchmarkTable, build_table
 from understudy.bench.tables.columns import Wanted
 from understudy.bench.tables.run_figures import our_figures
 from understudy.bench.tables.table_text import text_table
@@ -28,7 +28,9 @@ def accuracy(value: float | None, variant: str = "cnn") -> dict[str, object]:
     return metric_row(ACCURACY, value, variant)
 
 
-def table_of(folder: Path, *, published: bool | None = False, trusted_only: bool = False) -> Table:
+def table_of(
+    folder: Path, *, published: bool | None = False, trusted_only: bool = False
+) -> BenchmarkTable:
     return build_table(read_store(folder), published=published, trusted_only=trusted_only)
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.bench.samples import failed_run, metric_row, run_evidence
 from understudy.bench.evidence.evidence import write_all_evidence
 from understudy.bench.evidence.store import read_store
-from understudy.bench.tables.benchmark_table import Table, build_table
+from understudy.bench.tables.benchmark_table import BenchmarkTable, build_table
 from understudy.bench.tables.table_formats import (
     WRITERS,
     csv_table,
@@ -25,14 +25,14 @@ NASTY = r"=cmd|'/x'!A_1 {50%} \end & #$~^<b>*`"
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Table:
+def table(tmp_path: Path) -> BenchmarkTable:
     rows = [metric_row("gen2real accuracy", 0.8, "cnn"), metric_row("KD[random-conv]", -0.5)]
     runs = [run_evidence(method, rows=rows) for method in (NASTY, "dp-gan")]
     write_all_evidence(tmp_path, [*runs, failed_run("-1 of @2", method="dpdm")])
     return build_table(read_store(tmp_path), published=False)
 
 
-def test_csv_holds_every_figure_and_no_formula(table: Table) -> None:
+def test_csv_holds_every_figure_and_no_formula(table: BenchmarkTable) -> None:
     rows = list(csv.DictReader(io.StringIO(csv_table(table))))
     for row in rows:
         for name, value in row.items():
@@ -45,7 +45,7 @@ def test_csv_holds_every_figure_and_no_formula(table: Table) -> None:
     assert figures["", "dpdm"]["failures"] == "seed 0: -1 of @2"
 
 
-def test_markdown_tables_keep_their_columns(table: Table) -> None:
+def test_markdown_tables_keep_their_columns(table: BenchmarkTable) -> None:
     text = markdown_table(table)
     for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
         counts = {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}
@@ -54,7 +54,7 @@ def test_markdown_tables_keep_their_columns(table: Table) -> None:
     assert "- failed: dpdm on mnist" in text
 
 
-def test_latex_balances_and_escapes(table: Table) -> None:
+def test_latex_balances_and_escapes(table: BenchmarkTable) -> None:
     text = latex_table(table)
     plain = re.sub(r"\\[\\&%$#_{}]", "", text)
     assert plain.count("{") == plain.count("}")

@@ -7,7 +7,9 @@ import os
 import pytest
 
 from tests.privacy.accounting.golden import CASES, PACKAGES, Golden, golden, rows
-from understudy.privacy.accounting.accountants import _rdp_epsilon, _tally, price
+from understudy.privacy.accounting.accountants import price
+from understudy.privacy.accounting.renyi import rdp_epsilon
+from understudy.privacy.accounting.tally import tally_of
 
 GOLDEN = golden()
 
@@ -23,7 +25,7 @@ def test_prices_are_those_of_the_other_packages(other: Golden) -> None:
 
 @pytest.mark.parametrize("other", [g for g in GOLDEN if g.method == "RDP"], ids=lambda g: g.name)
 def test_renyi_prices_are_those_of_the_other_packages(other: Golden) -> None:
-    ours = _rdp_epsilon(_tally(other.events), other.delta)
+    ours = rdp_epsilon(tally_of(other.events), other.delta)
     assert ours == pytest.approx(other.epsilon, rel=0.01), f"not the price of {other.name}"
     assert price(other.events, other.delta).epsilon <= ours * (1 + 1e-9)
 

@@ -233,7 +233,7 @@ def test_a_transform_is_a_reveal(tmp_path: Path) -> None:
 # Whose outputs depend on what
 
 
-def test_a_replay_gives_back_what_was_recorded(tmp_path: Path) -> None:
+def test_a_replay_gives_back_what_was_kept(tmp_path: Path) -> None:
     """And shows what the door cannot hide: how often a callback was called."""
 
     def method(door_folder: Path, count: int, tape: Tape) -> tuple[list[float], int]:

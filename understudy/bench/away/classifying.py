@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 
 from understudy.bench.away.classify_job import CLASSIFIED, REFERENCES, Classified, ClassifyJob
-from understudy.bench.away.job import read_records
 from understudy.bench.evidence.provenance import Provenance
 from understudy.bench.work.measuring import measured, peak_gigabytes
+from understudy.data.record_arrays import read_arrays
 from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.evaluate.case import Case
@@ -77,7 +77,7 @@ def _parts(
     job_path: Path, folder: Path, job: ClassifyJob
 ) -> tuple[Records, Records | None, Records] | None:
     """Synthetic, train and test records with their label alone; None before it is sampled."""
-    found = {k: read_records(job_path / file, job.schema) for k, file in job.records.items()}
+    found = {k: read_arrays(job_path / file, job.schema) for k, file in job.records.items()}
     if "synthetic" not in found:
         run = RunFolder(folder / "run")
         if not run.samples.exists():

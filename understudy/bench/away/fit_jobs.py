@@ -29,10 +29,11 @@ from typing import cast
 
 from understudy.bench.away.classify_job import CLASSIFIED, REFERENCES, ClassifyJob
 from understudy.bench.away.classifying import classify_away
-from understudy.bench.away.job import FILE, FitJob, package_digest, read_records
+from understudy.bench.away.job import FILE, FitJob, package_digest
 from understudy.bench.evidence.provenance import Provenance
 from understudy.bench.work.code_digest import code_digest
 from understudy.bench.work.measuring import measured
+from understudy.data.record_arrays import read_arrays
 from understudy.data.schema import Schema
 from understudy.errors import UserError
 from understudy.methods.config import build_config
@@ -187,7 +188,7 @@ def method_inputs(job: FitJob, job_path: Path, device: str) -> MethodInputs:
     method = _method_of(job)
     _check_package(job.package, job.title)
     schema = Schema.from_json(job.schema)
-    parts = {name: read_records(job_path / file, schema) for name, file in job.records.items()}
+    parts = {name: read_arrays(job_path / file, schema) for name, file in job.records.items()}
     for name, records in parts.items():
         if records.shape != job.shape:
             raise UserError(f"{job.records[name]} holds other records than {job.title} needs.")
@@ -225,7 +226,7 @@ def _other_code(whose: str, title: str) -> str:
 def _public(job: FitJob, job_path: Path) -> PublicInputs:
     """The job's public records; what is made from them is kept beside the job's records."""
     found = {
-        name: read_records(job_path / packed["file"], Schema.from_json(packed["schema"]))
+        name: read_arrays(job_path / packed["file"], Schema.from_json(packed["schema"]))
         for name, packed in job.public.items()
     }
     return PublicInputs(found, cache=job_path / "made-from-public-data")

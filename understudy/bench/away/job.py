@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from understudy.data.record_arrays import arrays_of
 from understudy.data.records import Records
-from understudy.data.schema import Schema
 from understudy.durable import OWNER_ONLY, replacing
 from understudy.errors import UserError
 from understudy.privacy.plan.plan import Plan
@@ -94,10 +94,7 @@ _PLAIN = (
 
 def write_records(folder: Path, records: Records) -> str:
     """Keep records in a folder, once; gives the file's name. Nothing in it is pickled."""
-    arrays = {f"attribute-{k}": np.asarray(v) for k, v in records.attributes.items()}
-    arrays["features"] = np.ascontiguousarray(records.features)
-    if records.units is not None:
-        arrays["units"] = np.asarray([str(unit) for unit in records.units.tolist()])
+    arrays = arrays_of(records)
     digest = hashlib.sha256()
     for name in sorted(arrays):
         digest.update(name.encode() + str(arrays[name].shape).encode())
@@ -107,13 +104,6 @@ def write_records(folder: Path, records: Records) -> str:
         with replacing(path, OWNER_ONLY) as file:
             np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
     return path.name
-
-
-def read_records(path: Path, schema: Schema) -> Records:
-    with np.load(path, allow_pickle=False) as data:
-        columns = {name: data[f"attribute-{name}"] for name in schema.names}
-        units = data["units"] if "units" in data.files else None
-        return Records(data["features"], columns, schema, units)
 
 
 def package_digest() -> str:

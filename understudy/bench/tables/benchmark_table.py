@@ -52,7 +52,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Table:
+class BenchmarkTable:
     """All blocks, the runs that failed, and what must be said beneath."""
 
     blocks: tuple[Block, ...]
@@ -72,7 +72,7 @@ def build_table(
     *,
     published: bool | None = None,
     trusted_only: bool = False,
-) -> Table:
+) -> BenchmarkTable:
     """The table of a folder of evidence.
 
     published: None sets published figures beside ours where we have some; True shows all that
@@ -98,7 +98,7 @@ def build_table(
     check_wanted(choice, shown, lambda: _everything(store, published))
     notes = [] if trusted_only else store.warnings()
     notes += _owners_note(ours.owners) + _count_notes(ours.superseded, more)
-    return Table(blocks, ours.failed, tuple(notes))
+    return BenchmarkTable(blocks, ours.failed, tuple(notes))
 
 
 def _everything(store: Store, published: bool | None) -> list[Column]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from understudy.bench.tables.benchmark_table import Block, Table
+from understudy.bench.tables.benchmark_table import BenchmarkTable, Block
 from understudy.bench.tables.columns import Column, epsilon_words
 from understudy.bench.tables.spreadsheet import csv_cell
 from understudy.bench.tables.table_text import text_table
@@ -48,7 +48,7 @@ _LATEX = {
 }
 
 
-def csv_table(table: Table) -> str:
+def csv_table(table: BenchmarkTable) -> str:
     """One line for each figure, full precision; real data and chance are methods of their own."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -76,7 +76,7 @@ def _csv_rows(block: Block) -> Iterator[dict[str, Any]]:
             yield {**vars(column), **facts, "method": name, "value": value}
 
 
-def markdown_table(table: Table) -> str:
+def markdown_table(table: BenchmarkTable) -> str:
     """One heading and table for each block, and the notes as a list."""
     legend = Legend.of(table)
     parts = [f"### {_markdown(title(b))}\n\n{_markdown_block(b, legend)}" for b in table.blocks]
@@ -102,7 +102,7 @@ def _markdown(words: str) -> str:
     return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", words.replace("\n", " "))
 
 
-def latex_table(table: Table) -> str:
+def latex_table(table: BenchmarkTable) -> str:
     """One `table` for each block, with nothing beyond plain LaTeX; notes as an `itemize`."""
     legend = Legend.of(table)
     parts = [_latex_block(block, legend) for block in table.blocks]
@@ -163,12 +163,12 @@ def _bold(cell: str, escape: Any, form: str) -> str:
     return form.format(escape(cell.replace(_BEST, "")))
 
 
-def _beneath(table: Table, legend: Legend) -> list[str]:
+def _beneath(table: BenchmarkTable, legend: Legend) -> list[str]:
     how = HOW_TO_READ.replace("* best of its column", "Bold: best of its column")
     return [*legend.lines(), *([how] if table.blocks else []), *notes(table)]
 
 
-WRITERS: Mapping[str, Callable[[Table], str]] = {
+WRITERS: Mapping[str, Callable[[BenchmarkTable], str]] = {
     "text": text_table,
     "markdown": markdown_table,
     "csv": csv_table,

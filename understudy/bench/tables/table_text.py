@@ -6,7 +6,7 @@ import itertools
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from understudy.bench.tables.benchmark_table import Block, Table
+from understudy.bench.tables.benchmark_table import BenchmarkTable, Block
 from understudy.bench.tables.columns import Column, epsilon_words
 from understudy.bench.tables.table_words import (
     HOW_TO_READ,
@@ -24,7 +24,7 @@ _HEADING_WIDTH = 16
 _GAP = "  "
 
 
-def text_table(table: Table, width: int = WIDTH) -> str:
+def text_table(table: BenchmarkTable, width: int = WIDTH) -> str:
     """The whole table; a block that is too wide goes on beneath itself."""
     legend = Legend.of(table)
     parts = [_block(block, legend, width) for block in table.blocks]

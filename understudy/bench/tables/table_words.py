@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from understudy.bench.tables.benchmark_table import Block, Entry, Table, order
+from understudy.bench.tables.benchmark_table import BenchmarkTable, Block, Entry, order
 from understudy.bench.tables.columns import Column, Line, epsilon_words
 from understudy.bench.tables.run_figures import FailedRun, MetricFacts
 
@@ -97,7 +97,7 @@ class Legend:
     whose: Mapping[str, frozenset[str]]
 
     @staticmethod
-    def of(table: Table) -> Legend:
+    def of(table: BenchmarkTable) -> Legend:
         first: dict[str, Column] = {}
         whose: dict[str, set[str]] = {}
         for block in table.blocks:
@@ -141,7 +141,7 @@ def _mark(line: Line) -> str:
     return {"no": "†", "unclear": "‡"}.get(line.sound, "") if line.source else ""
 
 
-def notes(table: Table) -> list[str]:
+def notes(table: BenchmarkTable) -> list[str]:
     """Everything that must be said beneath: why rows are marked, and what failed."""
     return [
         *(_failure(run) for run in table.failed),
@@ -181,5 +181,5 @@ def _soundness(lines: Sequence[Line]) -> list[str]:
     ]
 
 
-def _any_untrusted(table: Table) -> bool:
+def _any_untrusted(table: BenchmarkTable) -> bool:
     return any(not line.trusted for line in table.lines())

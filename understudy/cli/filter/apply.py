@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from understudy.cli.bars import bars
-from understudy.cli.filter.options import Digest, EncoderFile, Part, names
+from understudy.cli.filter.options import Digest, EncoderFile, Part
 from understudy.cli.guard import guarded, print_json
-from understudy.cli.options import AsJson, Home
+from understudy.cli.options import AsJson, DatasetName, Home, names
 
 
 @guarded
@@ -37,7 +37,7 @@ def command(
     ] = "",
     part: Part = None,
     digest: Digest = None,
-    dataset: Annotated[str | None, typer.Option(help="Your name for the data.")] = None,
+    dataset: DatasetName = None,
     as_json: AsJson = False,
     home: Home = None,
 ) -> None:

@@ -9,7 +9,21 @@ import typer
 
 from understudy.cli.bars import bars
 from understudy.cli.guard import guarded, print_json
-from understudy.cli.options import AsJson, Device, Home, Settings
+from understudy.cli.options import (
+    AsJson,
+    Channels,
+    Count,
+    DatasetName,
+    Delta,
+    Device,
+    Home,
+    Runs,
+    Seed,
+    Settings,
+    Size,
+    Unit,
+    names,
+)
 
 if TYPE_CHECKING:
     from understudy.data.schema import Schema
@@ -22,7 +36,7 @@ def command(
     out: Annotated[Path, typer.Option("-o", "--out", help="The file, NAME.safetensors.")],
     kind: Annotated[str, typer.Option(help="dense or densenet.")] = "dense",
     epsilon: Annotated[float | None, typer.Option(help="Learn privately at this budget.")] = None,
-    delta: Annotated[float, typer.Option(help="At most 1 over the number of people.")] = 1e-5,
+    delta: Delta = 1e-5,
     public_data: Annotated[
         bool, typer.Option("--public-data", help="You declare that DATA is public.")
     ] = False,
@@ -34,15 +48,15 @@ def command(
         str | None,
         typer.Option(help="Attributes that users may send: names and classes become public."),
     ] = None,
-    unit: Annotated[str | None, typer.Option(help="The column naming the person.")] = None,
-    count: Annotated[int | None, typer.Option(help="Declared number of units.")] = None,
-    size: Annotated[int | None, typer.Option(help="Crop and resize images to this side.")] = None,
-    channels: Annotated[int | None, typer.Option(help="1 for grey, 3 for colour.")] = None,
+    unit: Unit = None,
+    count: Count = None,
+    size: Size = None,
+    channels: Channels = None,
     set_: Settings = None,
-    seed: Annotated[int, typer.Option(help="For everything but noise and sampling.")] = 0,
+    seed: Seed = 0,
     device: Device = "auto",
-    dataset: Annotated[str | None, typer.Option(help="Your name for the data.")] = None,
-    runs: Annotated[Path, typer.Option(help="Where run folders lie (owner's).")] = Path("runs"),
+    dataset: DatasetName = None,
+    runs: Runs = Path("runs"),
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a stopped run.")] = False,
     as_json: AsJson = False,
     home: Home = None,
@@ -67,8 +81,7 @@ def command(
         seed=seed,
         device=device,
     )
-    declared = tuple(name.strip() for name in (declare or "").split(",") if name.strip())
-    request = EncoderRequest(config, reveal, public_data, declared)
+    request = EncoderRequest(config, reveal, public_data, names(declare))
     try:
         found = init_encoder(
             request,

@@ -11,8 +11,3 @@ EncoderFile = Annotated[Path, typer.Argument(help="The encoder file that its own
 Data = Annotated[str, typer.Argument(help="Your own records: folder, Parquet file or name.")]
 Part = Annotated[str | None, typer.Option(help="Which part of DATA, where it is divided.")]
 Digest = Annotated[str | None, typer.Option(help="The encoder's digest as its owner states it.")]
-
-
-def names(text: str) -> tuple[str, ...]:
-    """`A,B` as names."""
-    return tuple(word.strip() for word in text.split(",") if word.strip())

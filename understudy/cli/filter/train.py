@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from understudy.cli.bars import bars
-from understudy.cli.filter.options import Data, Digest, EncoderFile, Part, names
+from understudy.cli.filter.options import Data, Digest, EncoderFile, Part
 from understudy.cli.guard import guarded, print_json
-from understudy.cli.options import AsJson, Settings
+from understudy.cli.options import AsJson, Settings, names
 
 
 @guarded

@@ -19,7 +19,7 @@ from understudy.data.images import read_file
 from understudy.data.published import require_published
 from understudy.data.records import Array
 from understudy.data.sources.raw import Column, RawPart
-from understudy.data.sources.registry import Request
+from understudy.data.sources.readers import Request
 from understudy.errors import UserError
 
 _FILES = {"train": "adult.data", "test": "adult.test"}

@@ -14,7 +14,7 @@ from understudy.data.images import read_file
 from understudy.data.records import Array
 from understudy.data.sources.pictures import Listed, read_listed
 from understudy.data.sources.raw import Column, RawPart
-from understudy.data.sources.registry import Request
+from understudy.data.sources.readers import Request
 from understudy.data.sources.shelf import Shelf, open_shelf
 from understudy.errors import UserError
 

@@ -15,7 +15,7 @@ import numpy as np
 from understudy.data.entry import Entry
 from understudy.data.sources.pictures import Listed, read_listed
 from understudy.data.sources.raw import Column, RawPart
-from understudy.data.sources.registry import Request
+from understudy.data.sources.readers import Request
 from understudy.data.sources.shelf import open_shelf
 
 # The first of "eurosat 1", "eurosat 2", ... under which exactly 4,000 of the 27,000 names

@@ -16,7 +16,7 @@ from understudy.data.images import Reading, fit_pixels
 from understudy.data.published import digests
 from understudy.data.records import Array
 from understudy.data.sources.raw import Column, RawPart
-from understudy.data.sources.registry import Request
+from understudy.data.sources.readers import Request
 from understudy.errors import UserError
 
 STANDARD_PARTS: Mapping[str, tuple[str, str]] = {

@@ -15,7 +15,7 @@ from understudy.data.entry import Entry
 from understudy.data.published import require_published
 from understudy.data.records import Array
 from understudy.data.sources.raw import Column, RawPart
-from understudy.data.sources.registry import Request
+from understudy.data.sources.readers import Request
 from understudy.data.sources.shelf import Shelf, ZipShelf, read_one
 from understudy.errors import UserError
 

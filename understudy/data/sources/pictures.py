@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from understudy.data.images import ImageStack
 from understudy.data.published import require_published
 from understudy.data.sources.raw import Column, RawPart
-from understudy.data.sources.registry import Request
+from understudy.data.sources.readers import Request
 from understudy.data.sources.shelf import Shelf
 from understudy.errors import UserError
 

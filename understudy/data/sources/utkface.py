@@ -16,7 +16,7 @@ import numpy as np
 from understudy.data.entry import Entry
 from understudy.data.sources.pictures import Listed, read_listed
 from understudy.data.sources.raw import Column, RawPart
-from understudy.data.sources.registry import Request
+from understudy.data.sources.readers import Request
 from understudy.data.sources.shelf import Shelf, open_shelf
 from understudy.errors import UserError
 

@@ -1,6 +1,6 @@
 """A tape of what came out of the door, for the replay test.
 
-Recorded on one set of records and played back while callbacks run on another: whatever
+Filled on one set of records and played back while callbacks run on another: whatever
 a method produces must then be the same, for it can depend on records only through the
 door's outputs.
 """
@@ -13,7 +13,7 @@ from understudy.errors import PrivacyError
 
 
 class Tape:
-    """Records outputs, or gives recorded ones back in their place."""
+    """Keeps outputs, or gives the kept ones back in their place."""
 
     def __init__(self, outputs: list[torch.Tensor] | None = None) -> None:
         self.outputs = [] if outputs is None else outputs
@@ -21,8 +21,8 @@ class Tape:
         self._next = 0
 
     @classmethod
-    def replay(cls, recorded: Tape) -> Tape:
-        return cls(outputs=recorded.outputs)
+    def replay(cls, filled: Tape) -> Tape:
+        return cls(outputs=filled.outputs)
 
     def through(self, output: torch.Tensor) -> torch.Tensor:
         """What the method gets to see of this output."""

@@ -13,7 +13,7 @@ from understudy.data.records import Images, Records
 from understudy.data.schema import Attribute, Schema
 from understudy.errors import UserError
 from understudy.release.build import summarise
-from understudy.release.tables import (
+from understudy.release.parquet_tables import (
     arrow_schema,
     check_records,
     read_records,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,16 +14,23 @@ from understudy.data.schema import Attribute, Schema
 from understudy.durable import new_file
 from understudy.errors import UserError
 from understudy.release.claim import RecordsSummary
+from understudy.release.columns import (
+    IMAGE,
+    IMAGE_TYPE,
+    VECTOR_TYPE,
+    class_column,
+    image_column,
+    image_problem,
+    png_of,
+    schema_of,
+    vector_column,
+)
 from understudy.release.parquet_layout import hidden_bytes
-from understudy.release.png import decode_png, encode_png, png_problem
+from understudy.release.png import decode_png, encode_png
 
-IMAGE = "image"
 DATA_FOLDER = "data"
 SHARD_BYTES = 64 << 20
 ROWS_PER_GROUP = 1000
-_METADATA_KEY = b"huggingface"
-_IMAGE_TYPE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-_SOFT = pa.list_(pa.field("element", pa.float32()))
 
 
 def shard_name(index: int, total: int) -> str:
@@ -88,7 +93,7 @@ def _batches(records: Records, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for start in range(0, len(records), ROWS_PER_GROUP):
         some = slice(start, start + ROWS_PER_GROUP)
         pngs = [encode_png(image) for image in np.asarray(records.features[some])]
-        images = pa.array([{"bytes": png, "path": None} for png in pngs], _IMAGE_TYPE)
+        images = pa.array([{"bytes": png, "path": None} for png in pngs], IMAGE_TYPE)
         columns = [
             _column(records.attributes[name][some], schema.field(name).type)
             for name in records.schema.names
@@ -103,19 +108,10 @@ def _column(values: Array, kind: pa.DataType) -> pa.Array:
 
 
 def arrow_schema(schema: Schema, soft: set[str]) -> pa.Schema:
-    """Columns and their types, with what `datasets` needs to see images and class names."""
-    fields: list[tuple[str, pa.DataType]] = [(IMAGE, _IMAGE_TYPE)]
-    features: dict[str, Any] = {IMAGE: {"_type": "Image"}}
-    for attribute in schema.attributes:
-        if attribute.name in soft:
-            fields.append((attribute.name, _SOFT))
-            value = {"dtype": "float32", "_type": "Value"}
-            features[attribute.name] = {"feature": value, "_type": "Sequence"}
-        else:
-            fields.append((attribute.name, pa.int64()))
-            features[attribute.name] = {"names": list(attribute.classes), "_type": "ClassLabel"}
-    metadata = {_METADATA_KEY: json.dumps({"info": {"features": features}}).encode()}
-    return pa.schema(fields, metadata=metadata)
+    attributes = (
+        vector_column(a.name) if a.name in soft else class_column(a) for a in schema.attributes
+    )
+    return schema_of([image_column(), *attributes])
 
 
 def table_problems(folder: Path, shards: list[str], summary: RecordsSummary) -> list[str]:
@@ -144,9 +140,7 @@ def _shard_problems(shard: pq.ParquetFile, summary: RecordsSummary) -> list[str]
     _check_columns(shard, summary)
     for batch in shard.iter_batches(batch_size=ROWS_PER_GROUP):
         for image in batch.column(IMAGE).to_pylist():
-            problem = png_problem(_png(image), summary.shape)
-            if not problem and image["path"] is not None:
-                problem = "carries a file name"
+            problem = image_problem(image, summary.shape)
             if problem:
                 return [f"an image {problem}."]
         _attributes(batch, summary.schema)
@@ -155,7 +149,8 @@ def _shard_problems(shard: pq.ParquetFile, summary: RecordsSummary) -> list[str]
 
 def _check_columns(shard: pq.ParquetFile, summary: RecordsSummary) -> None:
     found = shard.schema_arrow
-    soft = {n for n in summary.schema.names if n in found.names and found.field(n).type == _SOFT}
+    names = [name for name in summary.schema.names if name in found.names]
+    soft = {name for name in names if found.field(name).type == VECTOR_TYPE}
     if not found.equals(arrow_schema(summary.schema, soft), check_metadata=True):
         raise UserError("its columns are not those of the claim's schema.")
 
@@ -173,15 +168,11 @@ def read_records(folder: Path, shards: list[str], summary: RecordsSummary) -> Re
             _check_columns(shard, summary)
             for batch in shard.iter_batches(batch_size=ROWS_PER_GROUP):
                 for image in batch.column(IMAGE).to_pylist():
-                    features[position] = decode_png(_png(image), summary.shape)
+                    features[position] = decode_png(png_of(image), summary.shape)
                     position += 1
                 columns.append(_attributes(batch, summary.schema))
     attributes = {n: np.concatenate([c[n] for c in columns]) for n in summary.schema.names}
     return Images(features, attributes, summary.schema)
-
-
-def _png(image: Mapping[str, Any] | None) -> bytes:
-    return (image or {}).get("bytes") or b""
 
 
 def _attributes(batch: pa.RecordBatch, schema: Schema) -> dict[str, Array]:

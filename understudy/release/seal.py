@@ -1,0 +1,70 @@
+"""The seal of a folder that is handed on: its manifest, and a signature where its maker has a key.
+
+It is the last thing that is written, and the first that is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from understudy.errors import UserError
+from understudy.release.authenticity import Voucher, vouch
+from understudy.release.documents import read_plain
+from understudy.release.files import write_file
+from understudy.release.layout import Layout
+from understudy.release.manifest import (
+    MANIFEST,
+    SIGNATURE,
+    digest_of,
+    file_hashes,
+    is_plain,
+    listed_files,
+    manifest_bytes,
+    manifest_problems,
+)
+from understudy.release.signing import sign
+
+
+def seal(folder: Path, signing_key: Path | None) -> str:
+    """Write the manifest of a folder, and a signature over it; gives the digest of all files."""
+    manifest = manifest_bytes(file_hashes(folder))
+    digest = digest_of(manifest)
+    write_file(folder / MANIFEST, manifest)
+    if signing_key is not None:
+        write_file(folder / SIGNATURE, sign(digest, signing_key))
+    return digest
+
+
+@dataclass(frozen=True)
+class Seal:
+    """What can be said of a folder's files before one of them is understood.
+
+    changed: files that are not as they were sealed; nobody should open them.
+    digest: None where there is no manifest, and then nothing vouches for the folder.
+    """
+
+    problems: tuple[str, ...]
+    hashes: Mapping[str, str]
+    changed: frozenset[str]
+    digest: str | None
+    voucher: Voucher = field(default_factory=lambda: Voucher(False))
+
+
+def check_seal(folder: Path, layout: Layout, digest: str | None, key: Path | None) -> Seal:
+    """Hold a folder's files against their layout and manifest, and that against digest and key."""
+    names = listed_files(folder)
+    problems = [*layout.gaps(names), *layout.strangers(names)]
+    problems += [f"{name} is not a plain file." for name in names if not is_plain(folder / name)]
+    hashes = file_hashes(folder)
+    try:
+        manifest, signature = read_plain(folder, MANIFEST), read_plain(folder, SIGNATURE)
+    except UserError as error:
+        return Seal((*problems, str(error)), hashes, frozenset(hashes), None)
+    if manifest is None:
+        return Seal(tuple(problems), hashes, frozenset(hashes), None)
+    wrong, changed = manifest_problems(hashes, manifest)
+    found = digest_of(manifest)
+    voucher = vouch(signature, found, digest, key)
+    return Seal((*problems, *wrong), hashes, frozenset(changed), found, voucher)

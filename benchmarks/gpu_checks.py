@@ -36,11 +36,10 @@ from engine import Denoise, engine_for, made_up_records
 from engine_networks import NETWORKS
 
 from understudy.bench.evidence.provenance import Provenance
-from understudy.nets.cuda_graph import Gradients, Inputs
+from understudy.nets.cuda_graph import Gradients, Inputs, capture_on
 from understudy.nets.unet import UNet, UNetSpec
 from understudy.privacy.door.batch import Batch
 from understudy.privacy.door.row_independence import exact_arithmetic, gradient_of
-from understudy.privacy.dpsgd.cuda_graph import capture_on
 from understudy.privacy.dpsgd.engine import GradientEngine
 from understudy.privacy.dpsgd.speed import Speed
 from understudy.privacy.noise import chacha

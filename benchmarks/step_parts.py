@@ -33,9 +33,9 @@ from understudy.methods.diffusion.planning import TRAINING, speed_of
 from understudy.methods.diffusion.settings import DiffusionConfig
 from understudy.nets.per_example.expanded import ExpandedBackend
 from understudy.nets.per_example.twins import copy_buffers
+from understudy.nets.rng_isolation import isolated_rng
 from understudy.privacy.door.batch import make_batch, with_draws
 from understudy.privacy.door.door import Door
-from understudy.privacy.door.rng_isolation import isolated_rng
 from understudy.privacy.dpsgd.session import DPSGDSession
 from understudy.privacy.ledger.journal import Journal
 from understudy.privacy.noise.source import NoiseSource

@@ -30,10 +30,10 @@ from understudy.errors import PrivacyError, UserError
 from understudy.methods.config import resolve_config
 from understudy.methods.contract import Method
 from understudy.methods.registry import get_method, method_names
+from understudy.nets.per_example import choice as choice_module
 from understudy.nets.per_example.expanded import ExpandedBackend
 from understudy.nets.per_example.vmap import VmapBackend
 from understudy.privacy.door.door import Door
-from understudy.privacy.dpsgd import backend_choice as choice_module
 from understudy.privacy.dpsgd import engine as engine_module
 from understudy.privacy.ledger.journal import Journal
 from understudy.privacy.noise.source import NoiseSource

@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from understudy.nets.cuda_graph import Gradients, Inputs
-from understudy.privacy.dpsgd.cuda_graph import capture_on
+from understudy.nets.cuda_graph import Gradients, Inputs, capture_on
 
 
 def loss_of(network: nn.Module) -> Callable[[Inputs], torch.Tensor]:

@@ -19,7 +19,7 @@ from understudy.audit.observer import Observer, Release
 from understudy.data.records import Records
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.door.door import Door
-from understudy.privacy.door.private_records import PrivateRecords
+from understudy.privacy.door.private_records import PrivateRecords, make_handles
 from understudy.privacy.door.summation import Chunks, Summation
 from understudy.privacy.dpsgd.engine import GradientEngine, GradientSum, padded
 from understudy.privacy.ledger.journal import Journal
@@ -87,7 +87,7 @@ class AuditDoor(Door):
         if self._observer is None:
             return self.handles({**parts, part: planting.records}, counts)
         summation = AuditSummation(self._observer, planting.joined, self.device)
-        return self.handles({**parts, part: planting.others}, counts, {part: summation})
+        return make_handles(self, {**parts, part: planting.others}, counts, {part: summation})
 
 
 class AuditSummation(Summation):

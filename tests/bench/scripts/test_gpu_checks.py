@@ -14,7 +14,7 @@ import torch
 
 from tests.privacy.dpsgd.test_cuda_graph import Captures, Written, use
 from tests.scripts import load_script, run_bare
-from understudy.privacy.dpsgd import backend_choice as choice_module
+from understudy.nets.per_example import choice as choice_module
 from understudy.privacy.dpsgd.cuda_graph import GraphedWork, GraphTrial
 from understudy.privacy.dpsgd.trials import Subject, Trial
 from understudy.privacy.noise.source import NoiseSource

@@ -349,7 +349,8 @@ def test_a_full_disk_at_any_write_of_a_block_of_steps(tmp_path: Path, writes: in
         private._door.abandon()
     leave(private._door)
     again = enter(open_door(tmp_path), records(8))
-    left = again.dp_sgd(again._door.plan, [model], classify).steps_left
+    session = again.dp_sgd(again._door.plan, [model], classify)
+    left = session.mechanism.steps - session.steps_done
     train_steps(again, model, left)
     again._door.settle()
     assert spent(tmp_path) == {"sgd": 20}
@@ -386,7 +387,8 @@ def test_dying_anywhere_in_a_run_and_resuming_ends_at_the_plan(tmp_path: Path) -
         private = enter(door, records(8))
         private.noisy_sum(pixels, clip=1.0, sigma=2.0)
         speed = Speed(backend="vmap", block_steps=2)
-        left = private.dp_sgd(door.plan, [mlp()], classify, speed=speed).steps_left
+        session = private.dp_sgd(door.plan, [mlp()], classify, speed=speed)
+        left = session.mechanism.steps - session.steps_done
         train_steps(private, mlp(), left, speed=speed)
         door.settle()
 

@@ -22,12 +22,13 @@ from understudy.audit.observer import Observer
 from understudy.audit.white_box import AuditSummation
 from understudy.data.records import Records
 from understudy.errors import PrivacyError
+from understudy.nets.cuda_graph import capture_on
+from understudy.nets.per_example import choice as choice_module
 from understudy.nets.per_example.compiled import CompiledBackend
 from understudy.nets.per_example.expanded import mean_values
 from understudy.privacy.door.batch import Batch, make_batch
-from understudy.privacy.dpsgd import backend_choice as choice_module
 from understudy.privacy.dpsgd import engine as engine_module
-from understudy.privacy.dpsgd.cuda_graph import GraphedWork, Part, capture_on
+from understudy.privacy.dpsgd.cuda_graph import GraphedWork, Part
 from understudy.privacy.dpsgd.engine import GradientEngine
 from understudy.privacy.dpsgd.loss import Loss, Models, Values
 from understudy.privacy.dpsgd.speed import Speed

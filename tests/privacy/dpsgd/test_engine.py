@@ -14,6 +14,7 @@ from torch import nn
 from tests.privacy.rig import classify, frozen, mlp, records
 from understudy.data.records import Records
 from understudy.errors import PrivacyError, UserError
+from understudy.nets.per_example import choice as choice_module
 from understudy.nets.per_example import functions as record_functions
 from understudy.nets.per_example.compiled import CompiledBackend
 from understudy.nets.per_example.expanded import ExpandedBackend
@@ -21,7 +22,6 @@ from understudy.nets.per_example.functions import called
 from understudy.nets.per_example.twins import trainable
 from understudy.nets.per_example.vmap import VmapBackend
 from understudy.privacy.door.batch import TRIAL_ROWS, Batch, Draws, make_batch
-from understudy.privacy.dpsgd import backend_choice as choice_module
 from understudy.privacy.dpsgd import engine as engine_module
 from understudy.privacy.dpsgd import trials as trials_module
 from understudy.privacy.dpsgd.engine import GradientEngine

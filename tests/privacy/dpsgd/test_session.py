@@ -220,7 +220,7 @@ def test_a_plan_cannot_be_overdrawn(tmp_path: Path) -> None:
     model = mlp()
     session = session_of(private, model)
     take(session, model, steps=3)
-    assert (session.steps_done, session.steps_left) == (3, 0)
+    assert session.steps_done == session.mechanism.steps == 3
     with pytest.raises(PrivacyError, match="beyond the plan"):
         session.step()
     assert list(session.steps()) == []
@@ -275,7 +275,7 @@ def test_training_goes_on_from_the_last_commit(tmp_path: Path) -> None:
     assert state is not None
     assert all(torch.equal(kept[k], state.tensors[k]) for k in kept)
     session = session_of(again, model, speed=speed)
-    assert (session.steps_done, session.steps_left) == (4, 6)
+    assert (session.steps_done, session.mechanism.steps) == (4, 10)
     model.load_state_dict(dict(state.tensors))
     train_steps(again, model, 6, speed=speed)
     again._door.settle()

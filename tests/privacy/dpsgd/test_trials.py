@@ -21,9 +21,9 @@ from tests.privacy.dpsgd.test_engine import (
 )
 from tests.privacy.rig import classify, frozen, handle, kinds, mlp, records
 from understudy.errors import PrivacyError, RunFailed, UserError
+from understudy.nets.per_example import choice as choice_module
 from understudy.nets.per_example import functions
 from understudy.privacy.door.batch import TRIAL_ROWS, Batch, extreme_batch
-from understudy.privacy.dpsgd import backend_choice as choice_module
 from understudy.privacy.dpsgd import trials as trials_module
 from understudy.privacy.dpsgd.loss import Models, Values
 from understudy.privacy.dpsgd.speed import Speed

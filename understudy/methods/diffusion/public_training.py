@@ -9,10 +9,9 @@ import torch
 
 from understudy.methods.diffusion.denoiser_training import DenoiserTraining
 from understudy.methods.diffusion.public_progress import PublicProgress
-from understudy.nets.cuda_graph import Gradients, Inputs
+from understudy.nets.cuda_graph import Gradients, Inputs, capture_on
 from understudy.nets.seeding import stream
 from understudy.privacy.door.batch import Batch
-from understudy.privacy.dpsgd.cuda_graph import capture_on
 from understudy.progress import Progress
 
 _IMAGES, _LABEL = "images", "label"

@@ -2,8 +2,7 @@
 
 A `Door` belongs to one run and one plan. It makes `PrivateRecords` handles, whose operations are
 private mechanisms: each reserves its uses in the ledger before noise is drawn, and commits them
-together with its output. The threat model is a mistaken author, not a malicious one: Python cannot
-hide memory from a program that searches for it.
+together with its output. The threat model is a mistaken author, not a malicious one.
 """
 
 from __future__ import annotations
@@ -15,11 +14,10 @@ from pathlib import Path
 import torch
 
 from understudy.data.records import Records
-from understudy.errors import PrivacyError, RunFailed, UserError
-from understudy.privacy.door.interrupts import DeferredInterrupt
-from understudy.privacy.door.private_records import PrivateRecords
+from understudy.errors import PrivacyError, RunFailed
+from understudy.privacy.door.interrupts import NO_FAILURE_OF_A_CALLBACK, DeferredInterrupt
+from understudy.privacy.door.private_records import PrivateRecords, make_handles
 from understudy.privacy.door.replay_tape import Tape
-from understudy.privacy.door.summation import Summation
 from understudy.privacy.ledger.journal import Journal
 from understudy.privacy.ledger.owner_log import OwnerLog
 from understudy.privacy.ledger.state import State
@@ -32,12 +30,6 @@ from understudy.progress import Progress, Silent
 _STOPPED = "work on private records was stopped; resume the run."
 _FAILED = "a callback failed on private records; start a new run."
 _NOT_SAVED = "the last block of work could not be saved; resume the run."
-_NOT_THE_CALLBACKS = (
-    *(KeyboardInterrupt, SystemExit, GeneratorExit, ConnectionError),
-    *(MemoryError, torch.OutOfMemoryError),
-)
-"""Exceptions that are no failure of a callback. Memory runs out at shapes that depend on declared
-figures alone; a connection is lost when another process of a team ends."""
 
 
 class Door:
@@ -79,21 +71,10 @@ class Door:
         return self._journal.scratch
 
     def handles(
-        self,
-        parts: Mapping[str, Records],
-        counts: Mapping[str, int],
-        summations: Mapping[str, Summation] | None = None,
+        self, parts: Mapping[str, Records], counts: Mapping[str, int]
     ) -> dict[str, PrivateRecords]:
-        """One handle per part, with its declared count of units. summations: for parts whose sums
-        are not computed by this process alone."""
-        for name in parts:
-            if counts[name] < 1:
-                raise UserError(f"the declared count of part {name!r} must be at least 1.")
-        adding = {name: (summations or {}).get(name, Summation()) for name in parts}
-        return {
-            name: PrivateRecords(self, name, part, counts[name], adding[name])
-            for name, part in parts.items()
-        }
+        """See `make_handles`; all sums are this process's alone."""
+        return make_handles(self, parts, counts, {})
 
     def spent(self, mechanism: Mechanism) -> int:
         """How many uses are committed or done in the block in progress."""
@@ -107,7 +88,7 @@ class Door:
         """Whether the plan has uses of a mechanism left, or a committed output to return again."""
         self._refuse_if_shut()
         given = self._given.get(mechanism.name, 0)
-        kept = self._journal.has_output(mechanism.name, given)
+        kept = given < self._journal.outputs_kept(mechanism.name)
         return kept or self.spent(mechanism) < mechanism.uses or isinstance(mechanism, DPSGD)
 
     def reveal(self, mechanism: Reveal) -> None:
@@ -133,39 +114,28 @@ class Door:
         mechanism: Mechanism,
         uses: int,
         exact: Callable[[], torch.Tensor],
-        deviation: float,
+        noise: float | Grid,
     ) -> torch.Tensor:
         """One whole release: reserve, compute, add noise, commit with the output.
 
-        Guarantee: the result is `exact()` plus independent Gaussian noise of standard deviation
-        `deviation` on every coordinate. The caller is responsible for the sensitivity of `exact`
-        that makes this the mechanism's event. After a restart a committed release returns its
-        earlier output; it is neither computed nor charged again.
+        Guarantee: where `noise` is a number, the result is `exact()` plus independent Gaussian
+        noise of that standard deviation on every coordinate. Where it is a `Grid`, `exact()` is
+        an integer vector, and the result a function of it plus independent discrete Gaussian noise
+        of scale `NOISE_STEPS`, added in integers. The caller is responsible for the sensitivity of
+        `exact` that makes this the mechanism's event. After a restart a committed release returns
+        its earlier output; it is neither computed nor charged again.
         """
-        return self._release(mechanism, uses, lambda: self.noised(exact(), deviation))
-
-    def release_on_grid(
-        self, mechanism: Mechanism, steps: Callable[[], torch.Tensor], grid: Grid
-    ) -> torch.Tensor:
-        """One whole release with exact noise; otherwise as `release`.
-
-        Guarantee: the result is a function of `steps()`, an integer vector, plus independent
-        discrete Gaussian noise of scale `NOISE_STEPS` on every coordinate, added in integers. The
-        caller is responsible for `steps` moving by at most `grid.sensitivity` (L2) under adding or
-        removing one unit.
-        """
-        return self._release(mechanism, 1, lambda: self.noised_on_grid(steps(), grid))
-
-    def _release(
-        self, mechanism: Mechanism, uses: int, noisy: Callable[[], torch.Tensor]
-    ) -> torch.Tensor:
         kept = self.kept_output(mechanism)
         if kept is not None:
             return kept
         self.settle()
         self._begin(mechanism, uses)
         with self.breaking():
-            output = noisy().float().cpu()
+            if isinstance(noise, Grid):
+                noisy = self.noised_on_grid(exact(), noise)
+            else:
+                noisy = self.noised(exact(), noise)
+            output = noisy.float().cpu()
         self._commit(uses, State(tensors={"output": output}), None)
         self._given[mechanism.name] += 1
         self._interrupt.raise_if_pending()
@@ -233,13 +203,12 @@ class Door:
 
         Whether a callback raises there may depend on one record. So an exception ends the run: it
         is never resumed or released, and a method that catches the exception gets nothing more.
-        After an exception that is no callback's failure (Ctrl-C, say) this process refuses further
-        work, and the run can be resumed.
+        After what is no callback's failure (Ctrl-C, say) another process can resume the run.
         """
         self._refuse_if_shut()
         try:
             yield
-        except _NOT_THE_CALLBACKS:
+        except NO_FAILURE_OF_A_CALLBACK:
             self._shut = _STOPPED
             self.abandon()
             raise
@@ -262,8 +231,8 @@ class Door:
     def checkpoint(self, snapshot: Callable[[], State]) -> None:
         """Stage a state to resume from; commit the block here if it is full.
 
-        The length of a block must not depend on how long its steps took: that depends on how many
-        records they sampled, and the ledger shows the length.
+        When a block is full must not depend on how long its steps took: that depends on how many
+        records they sampled.
         """
         self._refuse_if_shut()
         self._marked = True
@@ -292,12 +261,10 @@ class Door:
         self._interrupt.raise_if_pending()
 
     def abandon(self) -> None:
-        """After an exception: charge the steps whose output was returned. Their state is kept if no
-        step was returned since its checkpoint; otherwise it may be inconsistent, and is dropped.
-
+        """After an exception: charge the steps whose output was returned. Their state is kept if it
+        was staged after the last of them; otherwise it may be inconsistent, and is dropped.
         If the disk refuses, the block stays open and counts as spent until the next process settles
-        it. After a GPU failure neither state nor owner's figures can be read; the first exception
-        is the one that the user sees.
+        it. After a GPU failure neither state nor owner's figures can be read.
         """
         try:
             settled = self._journal.ledger.open_block is None or self._journal.left_to_recovery

@@ -13,8 +13,8 @@ from torch import nn
 from understudy.data.records import Records
 from understudy.data.splits import shard_of
 from understudy.errors import PrivacyError, UserError
+from understudy.nets.rng_isolation import isolated_rng
 from understudy.privacy.door.batch import TRIAL_ROWS, Batch, extreme_batch, make_batch
-from understudy.privacy.door.rng_isolation import isolated_rng
 from understudy.privacy.plan.mechanisms import EnsembleGradients, EnsembleVotes
 from understudy.privacy.sums.clipping import ClippedSum
 

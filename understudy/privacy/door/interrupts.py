@@ -9,6 +9,15 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+import torch
+
+NO_FAILURE_OF_A_CALLBACK = (
+    *(KeyboardInterrupt, SystemExit, GeneratorExit, ConnectionError),
+    *(MemoryError, torch.OutOfMemoryError),
+)
+"""What may end work on private records besides a callback that fails. Memory runs out at shapes
+that depend on declared figures alone; a connection is lost when another process of a team ends."""
+
 
 class DeferredInterrupt:
     """Holds back the first SIGINT until `raise_if_pending`; a second one comes through.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
@@ -13,6 +13,7 @@ from torch import nn
 from understudy.data.records import Records
 from understudy.data.schema import Schema
 from understudy.errors import PrivacyError, UserError
+from understudy.nets.rng_isolation import isolated_rng
 from understudy.privacy.door.batch import (
     TRIAL_ROWS,
     Batch,
@@ -22,7 +23,6 @@ from understudy.privacy.door.batch import (
     random_batch,
 )
 from understudy.privacy.door.ensemble import Ensemble, Train, make_shards
-from understudy.privacy.door.rng_isolation import isolated_rng
 from understudy.privacy.door.row_independence import (
     check_extremes,
     check_others_unmoved,
@@ -256,7 +256,7 @@ class PrivateRecords:
         if mechanism.noise == EXACT:
             grid = Grid.of(clip, mechanism.sigma)
             on_grid = partial(GridSum, grid, form[0], door.device, single)
-            return door.release_on_grid(mechanism, lambda: total_from(on_grid), grid)
+            return door.release(mechanism, 1, lambda: total_from(on_grid), grid)
         clipped = partial(ClippedSum, clip, form[0], door.device, single)
         return door.release(mechanism, 1, lambda: total_from(clipped), mechanism.sigma * clip)
 
@@ -310,6 +310,22 @@ class PrivateRecords:
                 "say it in spend() first."
             )
         return unspent[0]
+
+
+def make_handles(
+    door: Door,
+    parts: Mapping[str, Records],
+    counts: Mapping[str, int],
+    summations: Mapping[str, Summation],
+) -> dict[str, PrivateRecords]:
+    """One handle per part; sums are this process's alone unless `summations` says otherwise."""
+    for name in parts:
+        if counts[name] < 1:
+            raise UserError(f"the declared count of part {name!r} must be at least 1.")
+    return {
+        name: PrivateRecords(door, name, part, counts[name], summations.get(name, Summation()))
+        for name, part in parts.items()
+    }
 
 
 def _packed(fn: Callable[[Batch], Vectors]) -> Callable[[Batch], torch.Tensor]:

@@ -10,56 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 import torch
 
 from understudy.errors import PrivacyError
+from understudy.nets.cuda_graph import Capture
 from understudy.privacy.door.batch import Batch
 from understudy.privacy.dpsgd.loss import Values
 from understudy.privacy.sums.clipping import Clipped
 
-Capture = Callable[[Callable[[], None]], Callable[[], None]]
-"""Captures work that always reads and writes the same tensors; returns its replay."""
-
-_WARM_UPS = 3
 _NUDGE = 0.1
 """Relative change of parameters in a trial: gradients then differ by more than any tolerance."""
 
 FEWEST_RECORDS = 3
 """Smallest micro-batch that is captured: with fewer records a trial could not tell them apart."""
-
-
-def capture_on(device: torch.device) -> Capture | None:
-    """The capture of CUDA graphs on this device; None where it has none."""
-    if device.type != "cuda" or not torch.version.cuda:
-        return None
-    return partial(_captured, device)
-
-
-def _captured(device: torch.device, work: Callable[[], None]) -> Callable[[], None]:
-    """Capture after warm-up calls on a side stream, as torch requires: libraries initialise then.
-
-    The side stream and the graph have memory pools of their own, so cached memory of the other
-    pools is freed first.
-    """
-    with torch.cuda.device(device):
-        here = torch.cuda.current_stream()
-        beside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        torch.cuda.empty_cache()
-        beside.wait_stream(here)
-        with torch.cuda.stream(beside):
-            for _ in range(_WARM_UPS):
-                work()
-        here.wait_stream(beside)
-        graph = torch.cuda.CUDAGraph()
-        try:
-            with torch.cuda.graph(graph):
-                work()
-        finally:
-            torch.cuda.set_stream(here)  # torch does not, where a capture cannot be ended
-        return graph.replay
 
 
 class Part(NamedTuple):

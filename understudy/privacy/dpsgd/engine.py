@@ -17,17 +17,17 @@ import torch
 
 from understudy.data.records import Records
 from understudy.errors import PrivacyError
+from understudy.nets.cuda_graph import capture_on
 from understudy.nets.per_example.base import GradientBackend
+from understudy.nets.per_example.choice import CANNOT, first_that_works, time_of
 from understudy.nets.per_example.compiled import CompiledBackend
+from understudy.nets.rng_isolation import isolated_rng
 from understudy.privacy.door.batch import Batch, Draws, make_batch
-from understudy.privacy.door.rng_isolation import isolated_rng
-from understudy.privacy.dpsgd.backend_choice import CANNOT, first_that_works, time_of
 from understudy.privacy.dpsgd.cuda_graph import (
     FEWEST_RECORDS,
     GraphedWork,
     GraphTrial,
     Part,
-    capture_on,
 )
 from understudy.privacy.dpsgd.fused_sums import FusedSums
 from understudy.privacy.dpsgd.loss import BoundLoss, Values, form_of

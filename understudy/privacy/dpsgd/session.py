@@ -82,10 +82,6 @@ class DPSGDSession:
     def steps_done(self) -> int:
         return self._door.spent(self.mechanism)
 
-    @property
-    def steps_left(self) -> int:
-        return self.mechanism.steps - self.steps_done
-
     def steps(self, description: str = "training") -> Iterator[int]:
         """The numbers of the steps that are left; the bar moves when a block is committed."""
         progress, planned = self._door.progress, self.mechanism

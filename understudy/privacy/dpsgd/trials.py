@@ -20,6 +20,8 @@ from understudy.errors import PrivacyError
 from understudy.nets.per_example.base import GradientBackend
 from understudy.nets.per_example.compiled import CompiledBackend
 from understudy.nets.per_example.twins import copy_buffers, moved_buffers, twin_of
+from understudy.nets.rng_isolation import isolated_rng
+from understudy.nets.tensors_read import reads_unknown_tensors
 from understudy.privacy.door.batch import (
     TRIAL_ROWS,
     Batch,
@@ -28,7 +30,6 @@ from understudy.privacy.door.batch import (
     random_batch,
     with_draws,
 )
-from understudy.privacy.door.rng_isolation import isolated_rng
 from understudy.privacy.door.row_independence import (
     Agreement,
     check_extremes,
@@ -42,7 +43,6 @@ from understudy.privacy.door.row_independence import (
 from understudy.privacy.dpsgd.fused_sums import check_sums
 from understudy.privacy.dpsgd.loss import BoundLoss, Values
 from understudy.privacy.dpsgd.models import BoundModels
-from understudy.privacy.dpsgd.tensors_read import reads_unknown_tensors
 from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.sums.gradient_pieces import Pieces, PieceSums
 
@@ -188,7 +188,10 @@ class Trial:
     def require_known_tensors(self) -> None:
         """Refuse to capture a loss that reads a tensor which a CUDA graph would not keep alive."""
         batch = self._subject.random_rows(_READ_ROWS, times=1)  # few: every intermediate is kept
-        if reads_unknown_tensors(self._subject.loss, self._twins, batch, self._values):
+        loss, values = self._subject.loss, self._values
+        known = [*batch.tensors, *values.values(), *loss.tensors]
+        work = partial(loss.call, self._twins, batch, values)
+        if reads_unknown_tensors(work, known, self._twins):
             raise RuntimeError("the loss reads a tensor that is neither a model's nor its rows'")
 
     def _rows_of(self, rows: int, times: int) -> Callable[[int], Batch]:

@@ -133,9 +133,6 @@ class Journal:
         """How many releases of one mechanism are committed."""
         return len(self._outputs(mechanism))
 
-    def has_output(self, mechanism: str, index: int) -> bool:
-        return index < len(self._outputs(mechanism))
-
     def method_state(self) -> State | None:
         """The method's state of the last committed block that holds one."""
         for entry in reversed(self._ledger.entries):

@@ -9,7 +9,7 @@ work was void, cut short or failed may still tell of a record, so it stays with 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +86,6 @@ class Ledger:
     def in_doubt(self) -> bool:
         """Whether a write was cut short, so that only opening the ledger again can tell."""
         return self._in_doubt
-
-    def __iter__(self) -> Iterator[Entry]:
-        return iter(self.entries)
 
     def reserve(self, mechanism: str, uses: int) -> Entry:
         """Announce a block of work, before any noise for it is drawn.

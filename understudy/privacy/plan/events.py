@@ -1,6 +1,6 @@
 """What can happen to private records, described apart from what it costs.
 
-An event is a frozen value that can be written to a ledger and read back. The
+An event is a frozen value, which follows from a mechanism of the plan. The
 accountants (`understudy.privacy.accounting.accountants`) give it a price; an event they do not
 know is an error, never a zero. The meaning of a published event never changes.
 
@@ -10,11 +10,8 @@ of what is released, under the relation that the event names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
-
-from understudy.errors import UserError
+from dataclasses import dataclass
+from typing import ClassVar
 
 
 @dataclass(frozen=True)
@@ -103,33 +100,3 @@ class NonPrivate:
 
 LocalEvent = LocalGaussian | RandomisedResponse
 Event = Gaussian | DiscreteGaussian | PoissonGaussian | OneOfShards | LocalEvent | NonPrivate
-
-_KINDS: Mapping[str, type[Any]] = {
-    e.kind: e
-    for e in (
-        Gaussian,
-        DiscreteGaussian,
-        PoissonGaussian,
-        OneOfShards,
-        LocalGaussian,
-        RandomisedResponse,
-        NonPrivate,
-    )
-}
-
-
-def event_to_json(event: Event) -> dict[str, Any]:
-    return {"kind": event.kind, **asdict(event)}
-
-
-def event_from_json(data: Mapping[str, Any]) -> Event:
-    """Read an event back; an unknown kind or field is refused by name."""
-    fields = dict(data)
-    kind = fields.pop("kind", None)
-    if kind not in _KINDS:
-        raise UserError(f"unknown event kind {kind!r}; this version knows {', '.join(_KINDS)}.")
-    try:
-        event: Event = _KINDS[kind](**fields)
-    except TypeError as error:
-        raise UserError(f"event {kind!r} has wrong fields: {error}.") from error
-    return event

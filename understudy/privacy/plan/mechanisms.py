@@ -129,8 +129,18 @@ class DPSGD:
         return (PoissonGaussian(self.sigma, self.rate, uses),) if uses else ()
 
 
+class _Queried(_Gaussian):
+    """`queries` uses, each a Gaussian release."""
+
+    queries: int
+
+    @property
+    def uses(self) -> int:
+        return self.queries
+
+
 @dataclass(frozen=True)
-class EnsembleVotes(_Gaussian):
+class EnsembleVotes(_Queried):
     """`queries` noisy vote counts of models trained on disjoint shards.
 
     Guarantee: adding or removing one unit changes one shard's model, hence one vote per
@@ -146,13 +156,9 @@ class EnsembleVotes(_Gaussian):
     sigma: float
     part: str = "train"
 
-    @property
-    def uses(self) -> int:
-        return self.queries
-
 
 @dataclass(frozen=True)
-class EnsembleGradients(_Gaussian):
+class EnsembleGradients(_Queried):
     """`queries` noisy sums of gradients that shard models send back to an input.
 
     Guarantee: each shard's whole gradient is clipped to L2 norm `clip`; adding or
@@ -168,10 +174,6 @@ class EnsembleGradients(_Gaussian):
     clip: float
     sigma: float
     part: str = "train"
-
-    @property
-    def uses(self) -> int:
-        return self.queries
 
 
 @dataclass(frozen=True)

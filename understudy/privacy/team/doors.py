@@ -16,7 +16,7 @@ import torch
 from understudy.data.records import Records
 from understudy.errors import PrivacyError
 from understudy.privacy.door.door import Door
-from understudy.privacy.door.private_records import PrivateRecords
+from understudy.privacy.door.private_records import PrivateRecords, make_handles
 from understudy.privacy.ledger.owner_log import OwnerLog
 from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.plan.mechanisms import DPSGD, Mechanism
@@ -46,7 +46,7 @@ class LeadingDoor(Door):
         for mechanism in self.plan.mechanisms:
             team.number(self.spent(mechanism))
             team.number(self._journal.outputs_kept(mechanism.name))
-        return self.handles(parts, counts, dict.fromkeys(parts, TeamSummation(team)))
+        return make_handles(self, parts, counts, dict.fromkeys(parts, TeamSummation(team)))
 
     def next_step(self, mechanism: DPSGD) -> int | None:
         number = super().next_step(mechanism)
@@ -82,13 +82,10 @@ class FollowingDoor:
     def handles(
         self, parts: Mapping[str, Records], counts: Mapping[str, int]
     ) -> dict[str, PrivateRecords]:
-        summation = TeamSummation(self._team)
-        # Unlike a `Door` it has neither ledger nor noise, which no method can reach.
-        door = cast(Door, self)
-        return {
-            name: PrivateRecords(door, name, records, counts[name], summation)
-            for name, records in parts.items()
-        }
+        # This door lacks the leader's ledger and noise, which no method can reach.
+        return make_handles(
+            cast(Door, self), parts, counts, dict.fromkeys(parts, TeamSummation(self._team))
+        )
 
     def spent(self, mechanism: Mechanism) -> int:
         return self._spent[mechanism.name]
@@ -108,18 +105,12 @@ class FollowingDoor:
         mechanism: Mechanism,
         uses: int,
         exact: Callable[[], torch.Tensor],
-        deviation: float,
+        noise: float | Grid,
     ) -> torch.Tensor:
         """The first process's output; this process computes nothing."""
-        del exact, deviation
+        del exact, noise
         self._spent[mechanism.name] += uses
         return self._team.tensors()[_OUTPUT]
-
-    def release_on_grid(
-        self, mechanism: Mechanism, steps: Callable[[], torch.Tensor], grid: Grid
-    ) -> torch.Tensor:
-        del grid
-        return self.release(mechanism, 1, steps, 0.0)
 
     def next_step(self, mechanism: DPSGD) -> int | None:
         """The number of the first process's next step."""

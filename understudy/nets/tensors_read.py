@@ -1,4 +1,4 @@
-"""Whether a loss reads tensors besides its arguments, its fields and its models'.
+"""Whether some work reads tensors besides those that are known.
 
 A CUDA graph reads the addresses it was captured with. A tensor that nothing keeps alive may be
 freed, and its memory reused, for private records as well.
@@ -6,7 +6,7 @@ freed, and its memory reused, for private records as well.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -14,18 +14,16 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from understudy.privacy.door.batch import Batch
-from understudy.privacy.dpsgd.loss import BoundLoss, Values
-
 
 def reads_unknown_tensors(
-    loss: BoundLoss, models: Sequence[nn.Module], batch: Batch, values: Values
+    work: Callable[[], object], known: Sequence[torch.Tensor], models: Sequence[nn.Module]
 ) -> bool:
-    """Whether the loss reads a tensor that is not one of these, nor computed from them."""
+    """Whether the work reads a tensor that is neither known nor a model's, nor computed from
+    these."""
     held = [tensor for model in models for tensor in _tensors_of(model)]
-    reading = _Reading([*batch.tensors, *values.values(), *loss.tensors, *held])
+    reading = _Reading([*known, *held])
     with reading, torch.enable_grad():
-        loss.call(models, batch, values)
+        work()
     return reading.others
 
 

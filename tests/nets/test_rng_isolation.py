@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from understudy.privacy.door.rng_isolation import isolated_rng
+from understudy.nets.rng_isolation import isolated_rng
 
 
 def states() -> tuple[object, ...]:

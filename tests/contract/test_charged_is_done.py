@@ -25,9 +25,10 @@ from understudy.privacy.door.batch import Batch
 from understudy.privacy.door.private_records import PrivateRecords
 from understudy.privacy.dpsgd.loss import Models
 from understudy.privacy.dpsgd.speed import Speed
-from understudy.privacy.ledger.ledger import read_ledger, spent_events
+from understudy.privacy.ledger.ledger import read_ledger
 from understudy.privacy.ledger.owner_log import read_owner_log
 from understudy.privacy.ledger.state import State
+from understudy.privacy.ledger.story import spent_events
 from understudy.privacy.local.gaussian import LocalNoise
 from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.plan.events import Event, PoissonGaussian

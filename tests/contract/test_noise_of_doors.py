@@ -75,7 +75,7 @@ def noise_of_steps(folder: Path) -> torch.Tensor:
 def noise_of_votes(folder: Path) -> torch.Tensor:
     queries = math.ceil(SAMPLES / 3)
     planned = EnsembleVotes("votes", shards=2, queries=queries, sigma=SIGMA)
-    ensemble = handle(folder, NOBODY, planned, count=3).ensemble(2, lambda _: nn.Identity())
+    ensemble = handle(folder, NOBODY, planned, count=3).ensemble(2, lambda _: nn.Linear(1, 3))
     return ensemble.noisy_votes(torch.zeros(queries, 1)).reshape(-1)
 
 

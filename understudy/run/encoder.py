@@ -40,6 +40,7 @@ from understudy.run.prepare import (
     delta_warning,
     gather,
     open_book,
+    warn_of_empty_parts,
 )
 from understudy.run.start import begin, check_same_facts, enter_and_execute, noise_of, resumed
 
@@ -198,6 +199,7 @@ def _prepare(request: EncoderRequest, home: Path | None, progress: Progress) -> 
     config = request.run
     material = gather(config, home, progress, needs_label=False)
     facts = declare(config, material)
+    warn_of_empty_parts(material, progress)
     method = METHODS[config.method](request.reveal, material.dataset.provenance)
     settings = _settings(method, request, material.dataset)
     method.spend(settings.config, facts)

@@ -71,6 +71,7 @@ def prepare(
     settings = resolve_config(method, _public_name(config), config.epsilon, config.changes)
     material = gather(config, home, progress, split_key)
     facts = declare(config, material)
+    warn_of_empty_parts(material, progress)
     if config.limit is not None:
         key = open_book(config, home).split_key() if split_key is None else split_key
         material, facts = _limited(material, facts, config.limit, key)
@@ -87,11 +88,7 @@ def gather(
     *,
     needs_label: bool = True,
 ) -> Material:
-    """Read the source and divide it; a record's part depends on the record alone.
-
-    A part that no record fell into is said, and no more: a mechanism releases noise then, and
-    nobody but the owner may know.
-    """
+    """Read the source and divide it; a record's part depends on the record alone."""
     dataset = load(
         config.source,
         label=config.label,
@@ -109,9 +106,15 @@ def gather(
     fractions = {"train": 1 - config.holdout, "test": config.holdout}
     key = open_book(config, home).split_key() if split_key is None else split_key
     halves = keyed_split(everything, fractions, key)
-    for part in (name for name, records in halves.items() if not len(records)):
-        progress.say(f"warning: no record fell into the {part} part of {dataset.name}.")
     return Material(dataset, {"train": halves["train"]}, halves["test"], "keyed-hash", dropped)
+
+
+def warn_of_empty_parts(material: Material, progress: Progress) -> None:
+    """Say to the owner which parts no record fell into, and no more: a mechanism releases noise
+    then, and nobody else may know."""
+    parts = {**material.parts, **({} if material.test is None else {"test": material.test})}
+    for part in (name for name, records in parts.items() if not len(records)):
+        progress.say(f"warning: no record fell into the {part} part of {material.dataset.name}.")
 
 
 def open_book(config: RunConfig, home: Path | None) -> Book:

@@ -184,7 +184,7 @@ def test_a_void_block_is_run_again_under_a_new_number(folder: Path) -> None:
     again.reserve("sgd", 2)
     again.commit(2, None, method(6))
     check_whole(folder)
-    assert [e.body["block"] for e in again.ledger if e.kind == "reserve"] == [0, 1, 2, 3, 4]
+    assert [e.body["block"] for e in again.ledger.entries if e.kind == "reserve"] == [0, 1, 2, 3, 4]
 
 
 def test_a_block_of_another_ledger_is_refused(folder: Path) -> None:

@@ -85,7 +85,7 @@ def check_after_death(kind: str, folder: Path) -> bool:
     assert all(journal.spent(name) <= uses for name, uses in planned(kind).items()), (
         "more was spent than planned"
     )
-    committed = {e.body["block"] for e in journal.ledger if e.kind == "commit"}
+    committed = {e.body["block"] for e in journal.ledger.entries if e.kind == "commit"}
     rooms = {p.name for p in (folder / "checkpoints").iterdir()}
     assert rooms == {f"block-{number:06d}" for number in committed}
     state = journal.method_state()

@@ -33,6 +33,10 @@ overrides:
 """
 
 
+ENOUGH = 24
+"""Records of a folder that is split in half: fewer may all fall into one half by chance."""
+
+
 @dataclass(frozen=True)
 class Scene:
     """The folder that holds it all, and the digest of the release in it.
@@ -63,7 +67,7 @@ def build_scene(folder: Path) -> Scene:
 
 
 def _inputs(folder: Path) -> None:
-    drawing.metadata_folder(folder / "listed", count=8)
+    drawing.metadata_folder(folder / "listed", count=ENOUGH)
     rows = (folder / "listed/metadata.csv").read_text().splitlines()[1:]
     lined = folder / "lined"
     lined.mkdir()
@@ -73,7 +77,7 @@ def _inputs(folder: Path) -> None:
         (lined / name).write_bytes((folder / "listed" / name).read_bytes())
         lines.append(f'{{"file_name": "{name}", "kind": "{kind}"}}\n')
     (lined / "metadata.jsonl").write_text("".join(lines))
-    drawing.parquet_file(folder / "table.parquet", count=8)
+    drawing.parquet_file(folder / "table.parquet", count=ENOUGH)
     _pictures(folder / "formats")
     _idx(folder / "idx")
     _npz(folder / "data/breastmnist")
@@ -83,10 +87,10 @@ def _inputs(folder: Path) -> None:
 
 
 def _pictures(folder: Path) -> None:
-    """A class folder with a file of each format that images come in."""
-    pixels, codes = drawing.bars(8)
+    """A class folder with files of each format that images come in."""
+    pixels, codes = drawing.bars(ENOUGH)
     for i, (image, code) in enumerate(zip(pixels, codes, strict=True)):
-        kind = ("PNG", "PNG", "JPEG", "JPEG", "BMP", "GIF", "TIFF", "WEBP")[i]
+        kind = ("PNG", "PNG", "JPEG", "JPEG", "BMP", "GIF", "TIFF", "WEBP")[i % 8]
         buffer = io.BytesIO()
         Image.fromarray(image[0]).convert("L" if kind != "WEBP" else "RGB").save(buffer, kind)
         path = folder / ("cross", "round")[code] / f"{i}.{kind.lower()}"

@@ -268,3 +268,17 @@ def test_a_failed_open_gives_the_lock_back(folder: Path) -> None:
 def test_a_missing_run_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="run folder"):
         Journal.open(tmp_path / "nowhere")
+
+
+def test_what_a_dead_process_was_writing_is_taken_away(folder: Path) -> None:
+    """Half a file beside its place, half a block, a synthesizer that was being kept."""
+    journal = new(folder)
+    script(journal)
+    (folder / ".times.json.0123456789ab.new").write_text("{")
+    (folder / ".synthesizer.new").mkdir()
+    (folder / "checkpoints" / ".pending-000003").mkdir()
+    journal.release_lock()
+    Journal.open(folder)
+    left = [p.name for p in folder.rglob(".*") if p.name != ".lock"]
+    assert left == []
+    check_whole(folder)

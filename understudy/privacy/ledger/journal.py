@@ -148,7 +148,8 @@ class Journal:
                 self._ledger.append(_read_commit(kept, self._ledger))
             else:
                 self.void()
-        for leftover in (self._folder / "checkpoints").glob(".pending-*"):
+        checkpoints = self._folder / "checkpoints"
+        for leftover in (*checkpoints.glob(".pending-*"), *self._folder.glob(".*.new")):
             _remove(leftover)
 
     def _outputs(self, mechanism: str) -> list[Path]:
@@ -196,9 +197,11 @@ def _make_rooms(folder: Path) -> None:
         (folder / room).mkdir(exist_ok=True)
 
 
-def _remove(folder: Path) -> None:
-    if folder.exists():
-        shutil.rmtree(folder)
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 @contextmanager

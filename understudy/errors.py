@@ -36,6 +36,11 @@ class RunFailed(PrivacyError):  # noqa: N818 - it names what happened to the run
         )
 
 
+class LostConnectionError(ConnectionError):
+    """A process of a team has ended. Only the team raises it: a callback's own `ConnectionError`,
+    as any other of its errors, may depend on a record."""
+
+
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     """A tail for an error message: the nearest known names, or all of them.
 

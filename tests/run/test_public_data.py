@@ -26,7 +26,7 @@ KEY = b"k" * 32
 
 
 def prepared(source: str, public: str | None, method: str = "pdp-diffusion") -> Prepared:
-    changes = ("batch=8",) if method == "pdp-diffusion" else ()
+    changes = () if method == "dp-merf" else ("batch=8",)
     config = RunConfig(source, method, 1.0, public=public, changes=changes)
     return prepare(config, None, Silent(), split_key=KEY)
 
@@ -100,6 +100,14 @@ def test_the_method_is_handed_the_records_and_a_place_beside_the_books(
     public = method_inputs(prepared(photos, "digits"), book).public
     assert len(public.records["records"]) > 1000
     assert public.cache == tmp_path / "home" / "made-from-public-data"
+
+
+def test_a_method_without_public_data_has_no_place_that_outlasts_its_run(
+    photos: str, tmp_path: Path
+) -> None:
+    """What it made of a charged release would lie there for other runs, which do not pay for it."""
+    public = method_inputs(prepared(photos, None, "dp-feta"), Book.open("photos", tmp_path)).public
+    assert (public.cache, dict(public.records)) == (None, {})
 
 
 def test_public_data_that_cannot_be_learned_from_cost_nothing(

@@ -52,9 +52,13 @@ def public_facts(dataset: Dataset | None) -> tuple[PublicInput, ...]:
 
 
 def public_inputs(method: Method, dataset: Dataset | None, cache: Path | None) -> PublicInputs:
-    """What the method is handed: the same records under each name that it asks for."""
+    """What the method is handed: the same records under each name that it asks for.
+
+    Guarantee: a method without public data has no place that outlasts its run, where what it made
+    of a charged release would serve another run for nothing (rule 8).
+    """
     if dataset is None:
-        return PublicInputs(cache=cache)
+        return PublicInputs()
     records = public_part(dataset)
     return PublicInputs(dict.fromkeys(method.info.public_inputs, records), cache=cache)
 

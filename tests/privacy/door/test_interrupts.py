@@ -25,7 +25,7 @@ from tests.privacy.rig import (
     snapshot_of,
     train_steps,
 )
-from understudy.errors import PrivacyError, RunFailed
+from understudy.errors import LostConnectionError, PrivacyError, RunFailed
 from understudy.privacy.door.batch import Batch
 from understudy.privacy.door.door import Door
 from understudy.privacy.door.interrupts import DeferredInterrupt
@@ -271,6 +271,39 @@ def test_an_exception_in_a_loss_ends_the_run_and_its_block_is_charged(tmp_path: 
     assert all(torch.equal(before[k], v) for k, v in model.state_dict().items())
     with pytest.raises(PrivacyError, match="start a new run"):
         private._door.settle()
+
+
+@pytest.mark.parametrize(
+    "failure", [OSError, FileNotFoundError, TimeoutError, ConnectionError, BrokenPipeError]
+)
+def test_trouble_outside_that_one_record_met_is_a_callbacks_failure(
+    failure: type[Exception], tmp_path: Path
+) -> None:
+    """Only the team's own lost connection is not: whether a callback reads a file or asks another
+    machine may depend on the record before it."""
+    private = handle(tmp_path, records(5), SUM)
+
+    def failing(batch: Batch) -> torch.Tensor:
+        if kinds(tmp_path)[-1] == "reserve":  # on private records, not in a trial
+            raise failure("on private records")
+        return pixels(batch)
+
+    with pytest.raises(RunFailed, match="on private records"):
+        private.noisy_sum(failing, clip=1.0, sigma=2.0)
+    private._door.abandon()
+    assert kinds(tmp_path) == ["plan", "reserve", "fail"], "a run that can be resumed"
+
+
+def test_a_process_that_ends_is_no_failure_of_a_callback(tmp_path: Path) -> None:
+    private = handle(tmp_path, records(5), SUM)
+
+    def lost() -> torch.Tensor:
+        raise LostConnectionError("a process of the team has ended")
+
+    with pytest.raises(LostConnectionError):
+        private._door.release(SUM, 1, lost, 2.0)
+    private._door.abandon()
+    assert kinds(tmp_path) == ["plan", "reserve", "void"]
 
 
 class Heard(Silent):

@@ -285,6 +285,30 @@ def test_values_of_a_step_reach_a_replay(captures: Captures) -> None:
 
 
 @pytest.mark.usefixtures("captures")
+@pytest.mark.parametrize("share", [0.0, 1e-5])
+def test_a_replay_in_which_records_mix_is_refused(
+    share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By far less than a trial's tolerance. A replay writes where the one before it wrote, so what
+    the others add must be taken from there before the next."""
+    right = GraphedWork.__call__
+
+    def mixing(self: GraphedWork, batch: Batch, values: Values, used: torch.Tensor) -> Part:
+        part = right(self, batch, values, used)
+        part.clipped.total[0] += share * batch.features.double().mean() * used.any()
+        return part
+
+    monkeypatch.setattr(GraphedWork, "__call__", mixing)
+    engine = engine_of(CASES["critic"], records(13))
+    if share:
+        with pytest.raises(PrivacyError, match="moves what the others add"):
+            engine.run_trials({})
+    else:
+        engine.run_trials({})
+    assert engine._graph is not None
+
+
+@pytest.mark.usefixtures("captures")
 def test_a_tensor_of_the_loss_is_held() -> None:
     loss = Weighted(torch.tensor([1.0]))
     engine = engine_of(Case(CASES["mlp"].models, loss), records(13))

@@ -129,6 +129,8 @@ def turns() -> dict[str, Callable[[Weighted], object]]:
         "a field": lambda loss: object.__setattr__(loss, "weight", 2.0),
         "to another type": lambda loss: object.__setattr__(loss, "weight", True),
         "a tensor in place": lambda loss: loss.table.mul_(2),
+        "a tensor past its count of writes": lambda loss: loss.table.data.mul_(2),
+        "a tensor's memory": lambda loss: loss.table.numpy().fill(2),
         "a tensor's type": lambda loss: object.__setattr__(loss, "table", loss.table.double()),
         "inside": lambda loss: object.__setattr__(loss.inner, "weight", 3.0),
         "a new attribute": lambda loss: object.__setattr__(loss, "more", 1),

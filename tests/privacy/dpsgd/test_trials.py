@@ -130,6 +130,27 @@ def test_what_others_may_move_by_is_left_free_by_the_clip(moved: float, refused:
     assert calls[0] == 2
 
 
+@pytest.mark.parametrize(("moved", "refused"), [(RESERVE / 4, False), (RESERVE, True)])
+def test_others_that_move_a_little_everywhere_move_by_the_whole_length(
+    moved: float, refused: bool
+) -> None:
+    """Each coordinate moves by far less than the reserve; the clip bounds their length together."""
+    engine = engine_of(CASES["mlp"], "vmap", records(6))
+    right, calls = engine._others_sum, [0]
+
+    def shaken(batch: Batch, values: Values, used: torch.Tensor) -> torch.Tensor:
+        calls[0] += 1
+        total = right(batch, values, used).clone()
+        return total + calls[0] % 2 * moved / len(total) ** 0.5
+
+    engine._others_sum = shaken  # type: ignore[method-assign]
+    if refused:
+        with pytest.raises(PrivacyError, match="moves what the others add"):
+            engine.run_trials({})
+    else:
+        engine.run_trials({})
+
+
 def test_every_block_tries_other_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[torch.Tensor] = []
     check = trials_module.check_loss

@@ -11,8 +11,10 @@ from typing import Any
 
 import torch
 
+from understudy.errors import LostConnectionError
+
 NO_FAILURE_OF_A_CALLBACK = (
-    *(KeyboardInterrupt, SystemExit, GeneratorExit, ConnectionError),
+    *(KeyboardInterrupt, SystemExit, GeneratorExit, LostConnectionError),
     *(MemoryError, torch.OutOfMemoryError),
 )
 """What may end work on private records besides a callback that fails. Memory runs out at shapes

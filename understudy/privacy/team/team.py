@@ -20,7 +20,7 @@ import torch
 from torch import distributed
 
 from understudy.data.records import Records
-from understudy.errors import UserError
+from understudy.errors import LostConnectionError, UserError
 from understudy.privacy.ledger.state import State
 from understudy.privacy.sums.units import UnitIndex
 
@@ -139,12 +139,12 @@ class Team:
 
 @contextmanager
 def _connected() -> Iterator[None]:
-    """Turn a lost connection into `ConnectionError`: the run can be resumed after one, and cannot
-    after a callback's `RuntimeError`."""
+    """Turn a lost connection into `LostConnectionError`: the run can be resumed after one, and
+    cannot after a callback's `RuntimeError`."""
     try:
         yield
     except RuntimeError as error:
-        raise ConnectionError(f"a process of the team has ended: {error}") from error
+        raise LostConnectionError(f"a process of the team has ended: {error}") from error
 
 
 def records_digest(records: Records) -> bytes:

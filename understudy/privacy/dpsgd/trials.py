@@ -135,11 +135,19 @@ class Trial:
 
     def check_loss(self) -> None:
         """Refuse a loss whose rows depend on each other, that raises on an extreme row, or whose
-        passes change a buffer."""
+        passes write into a buffer or into a tensor that the method holds too."""
         subject, rows = self._subject, _LATER_ROWS if self._repeated else TRIAL_ROWS
+        before = {name: held.detach().clone() for name, held in self._shared()}
         check = partial(check_loss, self._loss, subject.bound.parameters)
         raise_unless_rounding(check, self._rows_of(rows, 1))
         check_extremes(self._loss, subject.extremes(), "the loss")
+        for name, held in self._shared():
+            old = before[name]
+            if not bool(((held == old) | old.isnan()).all()):
+                raise PrivacyError(
+                    f"a pass writes into {name}, by which a record would reach the method and "
+                    "other records; let the loss return its values and write nothing."
+                )
         for model, twin in self._pairs():
             for name in moved_buffers(model, twin):
                 raise PrivacyError(
@@ -203,6 +211,16 @@ class Trial:
         for model, twin in self._pairs():
             copy_buffers(model, twin)
         return self._subject.loss.call(self._twins, batch, self._values)
+
+    def _shared(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """The tensors that a pass and the method both hold, by names that an error can print."""
+        for number, model in enumerate(self._subject.bound.models):
+            for name, parameter in model.named_parameters():
+                yield f"the parameter {name!r} of model {number}", parameter
+        for name, value in self._values.items():
+            yield f"the value {name!r}", value
+        for number, held in enumerate(self._subject.loss.tensors):
+            yield f"tensor {number} of the loss's fields", held
 
     def _pairs(self) -> Iterator[tuple[torch.nn.Module, torch.nn.Module]]:
         yield from zip(self._subject.bound.models, self._twins, strict=True)

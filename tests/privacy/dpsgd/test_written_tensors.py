@@ -50,6 +50,75 @@ class WritesItsField:
         return classify(models, batch, values)
 
 
+KEPT: dict[str, torch.Tensor] = {}
+TABLES: dict[int, torch.Tensor] = {}
+
+
+class KeepsInAGlobal(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = mlp()
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        scores: torch.Tensor = self.inner(images)
+        KEPT["scores"] = scores
+        return scores
+
+
+class KeepsItsInput(KeepsInAGlobal):
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        KEPT["images"] = images
+        scores: torch.Tensor = self.inner(images)
+        return scores
+
+
+class KeepsForItself(KeepsInAGlobal):
+    """In an attribute, of which every private pass has its own."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        self.scores: torch.Tensor = self.inner(images)
+        return self.scores
+
+
+class RemembersATable(KeepsInAGlobal):
+    """What it remembers is made once, of no record."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        table = TABLES.setdefault(images.shape[-1], torch.ones(3))
+        scores: torch.Tensor = self.inner(images) * table
+        return scores
+
+
+def hooked() -> nn.Module:
+    """As features are taken from a network: by a hook on one of its layers."""
+    model = mlp()
+    model[1].register_forward_hook(lambda *seen: KEPT.update(output=seen[-1]))  # type: ignore
+    return model
+
+
+@pytest.mark.parametrize("backend", ["expanded", "vmap"])
+@pytest.mark.parametrize("model", [KeepsInAGlobal, KeepsItsInput, hooked])
+def test_a_pass_that_keeps_what_it_computes_is_refused(
+    model: Callable[[], nn.Module], backend: str, tmp_path: Path
+) -> None:
+    private = handle(tmp_path, records(8), SGD)
+    speed = Speed(backend=backend)
+    session = private.dp_sgd(private._door.plan, [model()], classify, speed=speed)
+    with pytest.raises(PrivacyError, match="a pass keeps tensors"):
+        session.step()
+    assert kinds(tmp_path) == ["plan"]
+
+
+@pytest.mark.parametrize("model", [KeepsForItself, RemembersATable])
+def test_a_model_may_keep_what_no_method_reads(
+    model: Callable[[], nn.Module], tmp_path: Path
+) -> None:
+    private = handle(tmp_path, records(8), SGD)
+    bound, speed = model(), Speed(backend="expanded")
+    private.dp_sgd(private._door.plan, [bound], classify, speed=speed).step()
+    assert not hasattr(bound, "scores")
+
+
 CASES: dict[str, tuple[Callable[[], nn.Module], Callable[[], Loss], str]] = {
     "parameter": (Averaging, lambda: classify, "the parameter 'mean' of model 0"),
     "value": (mlp, WritesItsValue, "the value 'mean'"),

@@ -21,6 +21,7 @@ from understudy.nets.per_example.base import GradientBackend
 from understudy.nets.per_example.compiled import CompiledBackend
 from understudy.nets.per_example.twins import copy_buffers, moved_buffers, twin_of
 from understudy.nets.rng_isolation import isolated_rng
+from understudy.nets.tensors_kept import keeps_tensors
 from understudy.nets.tensors_read import reads_unknown_tensors
 from understudy.privacy.door.batch import (
     TRIAL_ROWS,
@@ -154,6 +155,21 @@ class Trial:
                     f"a pass moves the buffer {name!r} of a model, by which one record would reach "
                     "another; use a layer that keeps no statistics of its inputs."
                 )
+
+    def check_nothing_kept(self) -> None:
+        """Refuse passes that keep what they compute in a hook, a global or a class. The twins that
+        a pass goes through here are gone when it is over, and with them what it left in them."""
+        if not self._repeated and keeps_tensors(self._one_pass):
+            raise PrivacyError(
+                "a pass keeps tensors that it computed (in a hook, a global or a class), where a "
+                "method could read of a record; let the loss return its values and keep nothing."
+            )
+
+    def _one_pass(self) -> tuple[list[torch.Tensor], Callable[[], object]]:
+        subject = self._subject
+        twins = [twin_of(model) for model in subject.bound.models]
+        batch = subject.random_rows(_READ_ROWS, times=1)
+        return batch.tensors, partial(subject.loss.call, twins, batch, self._values)
 
     def check_backend(self, backend: GradientBackend, sums: PieceSums, records: int) -> None:
         """Refuse a backend whose per-example gradients differ from those of each record alone.

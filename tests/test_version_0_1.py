@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +15,14 @@ import understudy
 from tests.workplace import Workplace
 from understudy.bench.evidence.store import read_store
 from understudy.encoders.file import read_encoder
+from understudy.errors import UserError
 from understudy.federated.collection_check import verify_any
 from understudy.filters.filter_file import load_filter
 from understudy.methods.registry import get_method
 from understudy.privacy.ledger.account_book import Book
+from understudy.privacy.ledger.ledger import read_ledger
+from understudy.progress import Silent, Task
+from understudy.run.config import read_config
 from understudy.run.folder import RunFolder
 from understudy.run.sampling import load_synthesizer
 
@@ -66,6 +72,69 @@ def test_a_finished_run_is_evaluated(old: Path, workplace: Workplace) -> None:
     found = understudy.evaluate_run(old / "runs" / "dp-gan", protocol, home=old / "home")
     assert found.rows
     assert (old / "runs" / "dp-gan" / "report.html").exists()
+
+
+class StopsAfterABlock(Silent):
+    """Somebody who presses Ctrl-C when the first block of a resumed run is committed."""
+
+    told = 0
+
+    @contextmanager
+    def task(self, description: str, total: int | None = None) -> Iterator[Task]:
+        del description, total
+        yield self
+
+    def advance(self, steps: int = 1) -> None:
+        self.told += 1
+        if steps and self.told > 1:
+            raise KeyboardInterrupt
+
+    def note(self, text: str) -> None:
+        del text
+
+
+@pytest.fixture
+def unfinished(old: Path, tmp_path: Path) -> RunFolder:
+    """A run that a kill left with an open block, in a book that knows its place."""
+    run = RunFolder(old / "runs" / "unfinished")
+    plan, _ = run.read_plan()
+    facts = {"run folder": str(run.path.resolve())}
+    Book.open("digits", tmp_path / "home").enter(plan.ident, plan, facts=facts)
+    return run
+
+
+def test_a_run_that_was_not_finished_goes_on(unfinished: RunFolder, tmp_path: Path) -> None:
+    """Its open block is void and begun anew, whatever version reserved it."""
+    before = unfinished.ledger.read_bytes()
+    config, shown = read_config(unfinished.path), StopsAfterABlock()
+    with pytest.raises(KeyboardInterrupt):
+        understudy.synthesize(
+            config,
+            tmp_path / "out",
+            run_folder=unfinished.path,
+            resume=True,
+            home=tmp_path / "home",
+            progress=shown,
+        )
+    assert unfinished.ledger.read_bytes().startswith(before)
+    kinds = [entry.kind for entry in read_ledger(unfinished.ledger)[before.count(b"\n") :]]
+    assert kinds == ["void", "reserve", "commit"]
+
+
+def test_a_run_that_cannot_go_on_says_why(unfinished: RunFolder, tmp_path: Path) -> None:
+    """As one on an owner's data, of which version 0.1 assumed less to be public."""
+    plan, run = unfinished.read_plan()
+    unfinished.write_plan(plan, run | {"assumed_public": ["that all is well"]})
+    before = unfinished.ledger.read_bytes()
+    with pytest.raises(UserError, match=r"another version of Understudy.*assumed_public differ"):
+        understudy.synthesize(
+            read_config(unfinished.path),
+            tmp_path / "out",
+            run_folder=unfinished.path,
+            resume=True,
+            home=tmp_path / "home",
+        )
+    assert unfinished.ledger.read_bytes() == before
 
 
 def test_its_account_book_adds_up() -> None:

@@ -26,7 +26,7 @@ class RunFailed(PrivacyError):  # noqa: N818 - it names what happened to the run
     """A callback failed on private records: the run is over, and is never resumed or released."""
 
     @staticmethod
-    def because(error: Exception) -> RunFailed:
+    def because(error: BaseException) -> RunFailed:
         reason = " ".join(str(error).split())[:300]
         return RunFailed(
             f"a callback failed on private records ({type(error).__name__}: {reason}), so the run "

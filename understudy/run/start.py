@@ -82,8 +82,9 @@ def check_same_facts(folder: RunFolder, prepared: Prepared, noise: NoiseSource) 
     differing = sorted(k for k in now.keys() | began.keys() if now.get(k) != began.get(k))
     if differing:
         raise UserError(
-            f"{folder.path} was begun with other data or another version of the method "
-            f"({', '.join(differing)} differ); restore what it began with, or start a new run."
+            f"{folder.path} was begun with other data, or by another version of Understudy or of "
+            f"the method ({', '.join(differing)} differ); restore what it began with, or start a "
+            "new run."
         )
 
 

@@ -248,6 +248,26 @@ def test_a_third_ctrl_c_does_not_come_between_state_and_charge(tmp_path: Path) -
     assert private._door.restore() is not None
 
 
+class Cancelled(BaseException):
+    """As asyncio raises one of its own: no Exception, and nobody's Ctrl-C."""
+
+
+def test_whatever_a_callback_raises_ends_the_run(tmp_path: Path) -> None:
+    """What is no Exception passes by those who catch one; a method must not go on after it."""
+    private = handle(tmp_path, records(8), NoisySum("sum", 1.0, 1.0), NoisySum("next", 1.0, 1.0))
+
+    def failing(batch: Batch) -> torch.Tensor:
+        if len(batch) > 200 and private._door._journal.ledger.open_block is not None:
+            raise Cancelled("on private records")
+        return pixels(batch)
+
+    with pytest.raises(RunFailed, match="Cancelled: on private records"):
+        private.noisy_sum(failing, 1.0, 1.0)
+    assert kinds(tmp_path) == ["plan", "reserve", "fail"]
+    with pytest.raises(PrivacyError, match="start a new run"):
+        private.noisy_sum(pixels, 1.0, 1.0)
+
+
 def test_an_exception_in_a_loss_ends_the_run_and_its_block_is_charged(tmp_path: Path) -> None:
     private, model = handle(tmp_path, records(8), SGD), mlp()
     train_steps(private, model, 2, speed=FAST)

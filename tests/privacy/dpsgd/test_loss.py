@@ -29,6 +29,25 @@ class Stage(Enum):
     MIXED = 1
 
 
+class Holder:
+    weight = 1.0
+
+
+class Hidden(Enum):
+    """A member that never changes, and what it holds does."""
+
+    LIST = [1.0]  # noqa: RUF012 - just what is refused
+    OBJECT = Holder()
+
+
+class Scale(float):
+    """A number that can be given attributes."""
+
+
+class Several(tuple[float, ...]):
+    """A tuple that can be given attributes."""
+
+
 class Pair(NamedTuple):
     first: int
     second: str
@@ -103,8 +122,15 @@ def test_what_is_no_frozen_dataclass_is_refused_by_name(loss: Any) -> None:
         (lambda: 1.0, "function"),
         (nn.Parameter(torch.ones(2)), "needs a gradient"),
         (torch.ones(2, requires_grad=True) * 2, "needs a gradient"),
+        (Hidden.LIST, "list"),
+        (Hidden.OBJECT, "Holder"),
+        (Scale(1.0), "Scale"),
+        (Several((1.0,)), "Several"),
     ],
-    ids=["network", "list", "dict", "tuple", "not frozen", "function", "parameter", "computed"],
+    ids=[
+        *("network", "list", "dict", "tuple", "not frozen", "function", "parameter", "computed"),
+        *("enum of lists", "enum of objects", "kind of float", "kind of tuple"),
+    ],
 )
 def test_a_field_that_can_change_is_refused_by_name(held: Any, why: str) -> None:
     with pytest.raises(UserError, match="'weight' of the loss Weighted") as refused:

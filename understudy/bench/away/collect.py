@@ -71,7 +71,7 @@ def _collect_one(
             return Moved(title, False, "is here already")
         _install(result, folder)
         _finish(result, folder)
-    return Moved(title, True, f"ledger {head[:16]}")
+    return Moved(title, True, "is here now")
 
 
 def _check_ledger(result: RunFolder, folder: CellFolder, title: str) -> str:

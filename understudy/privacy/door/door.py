@@ -212,7 +212,7 @@ class Door:
             self._shut = _STOPPED
             self.abandon()
             raise
-        except Exception as error:
+        except BaseException as error:
             self._fail()
             raise RunFailed.because(error) from error
 

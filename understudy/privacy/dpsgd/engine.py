@@ -127,6 +127,7 @@ class GradientEngine:
         trial = Trial(self._subject, values, self._trials, self._backend is not None)
         with trial.isolated():
             trial.check_loss()
+            trial.check_nothing_kept()
             self._within_memory(partial(self._prepare, trial, values))
             trial.check_others_unmoved(self._others_sum, self._rows)
 

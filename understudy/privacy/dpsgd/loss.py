@@ -16,7 +16,7 @@ from understudy.privacy.door.batch import Batch
 
 __all__ = ["BoundLoss", "Loss", "Models", "Values", "form_of", "values_on"]
 
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), Enum, torch.dtype, torch.device)
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
 _HOW = "write a frozen dataclass with __call__(models, batch, values) and what it needs as fields"
 
 
@@ -57,8 +57,9 @@ class BoundLoss:
 
 
 def values_on(device: torch.device, given: Mapping[str, Any] | None) -> Values:
-    """The values of a step, as tensors on the device of the models."""
-    found = {name: torch.as_tensor(value, device=device) for name, value in (given or {}).items()}
+    """The values of a step, as tensors on the device of the models. They are copies: what a private
+    pass writes into one does not reach the method that gave it."""
+    found = {n: torch.as_tensor(v, device=device).clone() for n, v in (given or {}).items()}
     for name, value in found.items():
         if value.requires_grad:
             raise UserError(f"value {name!r} needs a gradient; give its .detach() to step(values).")
@@ -86,13 +87,13 @@ def _check_field(loss: str, name: str, value: Any) -> None:
                 f"field {name!r} of the loss {loss} is a tensor that needs a gradient, and a loss "
                 "is not trained; give its .detach(), or its network to dp_sgd as a model."
             )
-    elif isinstance(value, tuple | frozenset):
+    elif _has_fields(value):
+        for inner, part in _fields(value):
+            _check_field(loss, f"{name}.{inner}".removesuffix("._value_"), part)
+    elif isinstance(value, tuple | frozenset) and not hasattr(value, "__dict__"):
         for part in value:
             _check_field(loss, name, part)
-    elif _is_frozen(type(value)):
-        for inner, part in _fields(value):
-            _check_field(loss, f"{name}.{inner}", part)
-    elif not isinstance(value, _PLAIN):
+    elif not isinstance(value, _PLAIN) or hasattr(value, "__dict__"):  # subclasses may hold more
         raise UserError(
             f"field {name!r} of the loss {loss} is a {type(value).__name__}, which can change "
             "after it was checked; give networks to dp_sgd as models, and what changes from step "
@@ -105,20 +106,27 @@ def _is_frozen(kind: type) -> bool:
     return bool(how and how.frozen)
 
 
-def _fields(frozen: Any) -> Iterator[tuple[str, Any]]:
-    """The fields of a frozen dataclass, and any other attribute of the object."""
-    names = dict.fromkeys(field.name for field in dataclasses.fields(frozen))
-    names |= dict.fromkeys(getattr(frozen, "__dict__", {}))
-    yield from ((name, getattr(frozen, name)) for name in names)
+def _has_fields(value: Any) -> bool:
+    return isinstance(value, Enum) or _is_frozen(type(value))
+
+
+def _fields(value: Any) -> Iterator[tuple[str, Any]]:
+    """The fields of a frozen dataclass or of an enum's member, and any other attribute of it."""
+    names = dict.fromkeys(getattr(value, "__dict__", {}))
+    if isinstance(value, Enum):
+        del names["__objclass__"]  # the enum itself
+    else:
+        names |= dict.fromkeys(field.name for field in dataclasses.fields(value))
+    yield from ((name, getattr(value, name)) for name in names)
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, tuple | frozenset):
-        for part in value if isinstance(value, tuple) else sorted(value, key=repr):
-            yield from _leaves(part)
-    elif _is_frozen(type(value)):
+    if _has_fields(value):
         for name, part in _fields(value):
             yield name
+            yield from _leaves(part)
+    elif isinstance(value, tuple | frozenset):
+        for part in value if isinstance(value, tuple) else sorted(value, key=repr):
             yield from _leaves(part)
     else:
         yield value

@@ -21,6 +21,7 @@ from understudy.nets.per_example.base import GradientBackend
 from understudy.nets.per_example.compiled import CompiledBackend
 from understudy.nets.per_example.twins import copy_buffers, moved_buffers, twin_of
 from understudy.nets.rng_isolation import isolated_rng
+from understudy.nets.tensors_kept import keeps_tensors
 from understudy.nets.tensors_read import reads_unknown_tensors
 from understudy.privacy.door.batch import (
     TRIAL_ROWS,
@@ -135,17 +136,40 @@ class Trial:
 
     def check_loss(self) -> None:
         """Refuse a loss whose rows depend on each other, that raises on an extreme row, or whose
-        passes change a buffer."""
+        passes write into a buffer or into a tensor that the method holds too."""
         subject, rows = self._subject, _LATER_ROWS if self._repeated else TRIAL_ROWS
+        before = {name: held.detach().clone() for name, held in self._shared()}
         check = partial(check_loss, self._loss, subject.bound.parameters)
         raise_unless_rounding(check, self._rows_of(rows, 1))
         check_extremes(self._loss, subject.extremes(), "the loss")
+        for name, held in self._shared():
+            old = before[name]
+            if not bool(((held == old) | old.isnan()).all()):
+                raise PrivacyError(
+                    f"a pass writes into {name}, by which a record would reach the method and "
+                    "other records; let the loss return its values and write nothing."
+                )
         for model, twin in self._pairs():
             for name in moved_buffers(model, twin):
                 raise PrivacyError(
                     f"a pass moves the buffer {name!r} of a model, by which one record would reach "
                     "another; use a layer that keeps no statistics of its inputs."
                 )
+
+    def check_nothing_kept(self) -> None:
+        """Refuse passes that keep what they compute in a hook, a global or a class. The twins that
+        a pass goes through here are gone when it is over, and with them what it left in them."""
+        if not self._repeated and keeps_tensors(self._one_pass):
+            raise PrivacyError(
+                "a pass keeps tensors that it computed (in a hook, a global or a class), where a "
+                "method could read of a record; let the loss return its values and keep nothing."
+            )
+
+    def _one_pass(self) -> tuple[list[torch.Tensor], Callable[[], object]]:
+        subject = self._subject
+        twins = [twin_of(model) for model in subject.bound.models]
+        batch = subject.random_rows(_READ_ROWS, times=1)
+        return batch.tensors, partial(subject.loss.call, twins, batch, self._values)
 
     def check_backend(self, backend: GradientBackend, sums: PieceSums, records: int) -> None:
         """Refuse a backend whose per-example gradients differ from those of each record alone.
@@ -203,6 +227,16 @@ class Trial:
         for model, twin in self._pairs():
             copy_buffers(model, twin)
         return self._subject.loss.call(self._twins, batch, self._values)
+
+    def _shared(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """The tensors that a pass and the method both hold, by names that an error can print."""
+        for number, model in enumerate(self._subject.bound.models):
+            for name, parameter in model.named_parameters():
+                yield f"the parameter {name!r} of model {number}", parameter
+        for name, value in self._values.items():
+            yield f"the value {name!r}", value
+        for number, held in enumerate(self._subject.loss.tensors):
+            yield f"tensor {number} of the loss's fields", held
 
     def _pairs(self) -> Iterator[tuple[torch.nn.Module, torch.nn.Module]]:
         yield from zip(self._subject.bound.models, self._twins, strict=True)

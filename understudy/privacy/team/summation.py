@@ -16,6 +16,7 @@ from torch import nn
 
 from understudy.data.records import Records
 from understudy.errors import PrivacyError, UserError
+from understudy.privacy.door.interrupts import NO_FAILURE_OF_A_CALLBACK
 from understudy.privacy.door.summation import Summation
 from understudy.privacy.dpsgd.engine import GradientSum
 from understudy.privacy.plan.mechanisms import DPSGD
@@ -53,12 +54,12 @@ class TeamSummation(Summation):
     def step(
         self, planned: DPSGD, engine: GradientEngine, chosen: Rows, values: Values
     ) -> GradientSum:
-        failure: Exception | None = None
+        failure: BaseException | None = None
         try:
             own = super().step(planned, engine, chosen, values)
-        except (torch.OutOfMemoryError, MemoryError):
+        except NO_FAILURE_OF_A_CALLBACK:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, the run is over for all
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the run is over for all
             failure, own = error, _nothing(engine)
         loss_sum = float(own.mean_loss) * own.units if own.units else 0.0
         mine = [own.units, int(own.clipped), loss_sum, failure is not None]

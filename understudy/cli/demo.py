@@ -18,12 +18,13 @@ def command(
     """Two methods on the built-in digits at epsilon 10: release, verify, evaluate, report."""
     from understudy.run.advice import demo_table
     from understudy.run.demo import demo
+    from understudy.run.spent import totals_in_words
 
     found = demo(out, progress=bars())
     typer.echo(demo_table(found))
     for run in found.runs:
         typer.echo(f"{run.result.claim.method.name}: {run.verification.verdict}")
-    for sentence in found.totals.sentences():
+    for sentence in totals_in_words(found.totals):
         typer.echo(sentence)
     for run in found.runs:
         typer.echo(f"report    {run.result.report}")

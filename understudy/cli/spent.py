@@ -19,7 +19,7 @@ def command(
 ) -> None:
     """Print two totals for DATA: of its releases, and of all runs."""
     from understudy.privacy.plan.plan import json_number
-    from understudy.run.spent import spent, torn_books
+    from understudy.run.spent import spent, torn_books, totals_in_words
 
     totals = spent(data, delta=delta, home=home)
     for warning in torn_books(data, home):
@@ -39,7 +39,7 @@ def command(
             }
         )
         return
-    for sentence in totals.sentences():
+    for sentence in totals_in_words(totals):
         typer.echo(sentence)
     if not totals.runs:
         typer.echo(f"No run on {data!r} is in the book; give the name that its runs were given.")

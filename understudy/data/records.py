@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -115,6 +116,17 @@ def concatenate(sets: Sequence[Records]) -> Records:
         attributes={n: np.concatenate([s.attributes[n] for s in sets]) for n in first.attributes},
         units=units,
     )
+
+
+def ordered_digest(records: Records) -> bytes:
+    """A digest of records and their order."""
+    digest = hashlib.sha256(repr((records.features.shape, records.features.dtype)).encode())
+    digest.update(np.ascontiguousarray(records.features).tobytes())
+    for name in sorted(records.attributes):
+        digest.update(name.encode() + np.ascontiguousarray(records.attributes[name]).tobytes())
+    if records.units is not None:
+        digest.update("\0".join(str(unit) for unit in records.units.tolist()).encode())
+    return digest.digest()
 
 
 def _check_column(name: str, column: Array, count: int, classes: int) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from understudy.data.records import Records
+from understudy.data.records import Records, ordered_digest
 from understudy.errors import PrivacyError
 from understudy.methods.contract import Method, PublicInputs
 from understudy.privacy.door.door import Door
@@ -20,7 +20,7 @@ from understudy.privacy.ledger.owner_log import OwnerLog
 from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.plan.plan import Plan
 from understudy.privacy.team.doors import LeadingDoor
-from understudy.privacy.team.team import Team, records_digest
+from understudy.privacy.team.team import Team
 from understudy.progress import Progress
 from understudy.run.context import LeadingContext, RunContext, choose_device
 from understudy.run.folder import RunFolder
@@ -53,7 +53,7 @@ class MethodInputs:
         told = team.text("" if plan is None else json.dumps(plan.to_json()))
         team.require_same("settings", repr((self.config, dict(self.counts), self.seed)).encode())
         for name in sorted(self.parts):
-            team.require_same(f"records of part {name!r}", records_digest(self.parts[name]))
+            team.require_same(f"records of part {name!r}", ordered_digest(self.parts[name]))
         return plan or Plan.from_json(json.loads(told))
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from understudy.errors import UserError
+from understudy.privacy.accounting.accountants import Cost
 from understudy.privacy.ledger.account_book import Book, book_name
 from understudy.privacy.ledger.account_totals import Totals, total_of
 
@@ -37,3 +39,43 @@ def torn_books(source: str, home: Path | None = None) -> list[str]:
 
 def _books(source: str, home: Path | None) -> list[Book]:
     return [Book.open(name, home) for name in dict.fromkeys((source, book_name(source)))]
+
+
+def totals_in_words(totals: Totals) -> tuple[str, ...]:
+    """The totals, one sentence each; what was spent locally comes first."""
+    empirical = [
+        f"Run {run.run_id} is empirical: no finite epsilon covers a total that holds it."
+        for run in totals.runs
+        if run.is_empirical
+    ]
+    return (*_local_in_words(totals), *_central_in_words(totals), *empirical)
+
+
+def _local_in_words(totals: Totals) -> list[str]:
+    if not totals.local:
+        return []
+    together = (
+        f"Local runs together, for a record that left in each: epsilon "
+        f"{_in_words(totals.local_all_runs)} at delta {totals.delta:g}; of those that were "
+        f"sent, {_in_words(totals.local_released)}."
+    )
+    return [together] + [
+        f"Run {run.run_id} is local, apart from central totals: epsilon {_in_words(cost)} "
+        f"per record, at delta {totals.delta:g}."
+        for run, cost in totals.local
+    ]
+
+
+def _central_in_words(totals: Totals) -> list[str]:
+    if totals.local and len(totals.local) == len(totals.runs):
+        return ["Central runs: none; a local price never composes with a central one."]
+    which = ("Central releases", "All central runs") if totals.local else ("Released", "All runs")
+    return [
+        f"{which[0]}: epsilon {_in_words(totals.released)} at delta {totals.delta:g}.",
+        f"{which[1]}, audits included: epsilon {_in_words(totals.all_runs)} "
+        f"at delta {totals.delta:g}.",
+    ]
+
+
+def _in_words(cost: Cost) -> str:
+    return "infinite" if math.isinf(cost.epsilon) else f"{cost.epsilon:.4g} ({cost.accountant})"

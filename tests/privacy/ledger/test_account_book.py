@@ -25,6 +25,7 @@ from understudy.privacy.ledger.entries import Entry
 from understudy.privacy.plan.events import Event, Gaussian, LocalGaussian
 from understudy.privacy.plan.mechanisms import DPSGD, NoisySum, Reveal
 from understudy.privacy.plan.plan import Budget, Plan
+from understudy.run.spent import totals_in_words
 
 DELTA = 1e-5
 
@@ -103,7 +104,7 @@ def test_an_empirical_run_makes_the_totals_infinite_in_words(book: Book) -> None
     totals = book.total(DELTA)
     assert totals.released.epsilon == pytest.approx(0.7255, abs=1e-3)
     assert math.isinf(totals.all_runs.epsilon)
-    words = " ".join(totals.sentences())
+    words = " ".join(totals_in_words(totals))
     assert "All runs, audits included: epsilon infinite at delta 1e-05." in words
     assert "Run open is empirical" in words
     book.mark_released("open", "cd" * 32)
@@ -125,7 +126,7 @@ def test_local_runs_are_listed_apart_and_never_composed(
     ((run, cost),) = totals.local
     assert run.run_id == "filter"
     assert cost.epsilon == pytest.approx(price([Gaussian(2.0)], DELTA).epsilon)
-    assert "Run filter is local, apart from central totals" in " ".join(totals.sentences())
+    assert "Run filter is local, apart from central totals" in " ".join(totals_in_words(totals))
 
 
 def test_marking_a_release(book: Book) -> None:

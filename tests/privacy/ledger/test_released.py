@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -143,6 +144,26 @@ def test_a_run_in_which_a_callback_failed_is_never_opened_again(tmp_path: Path) 
     journal.release_lock()
     with pytest.raises(PrivacyError, match=r"never resumed or released; .* start a new run"):
         Journal.open(tmp_path)
+    with pytest.raises(PrivacyError, match="never resumed or released"):
+        Journal.open(tmp_path)
+    assert spent_uses(read_ledger(tmp_path / "ledger.jsonl")) == {"sum": 1}
+
+
+def test_a_full_disk_does_not_undo_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line of the ledger cannot be written; the run is over all the same."""
+    journal = Journal.create(tmp_path, plan(), RUN)
+    journal.reserve("sum", 1)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("understudy.privacy.ledger.ledger.append_durably", full)
+    with pytest.raises(OSError, match="No space"):
+        journal.fail()
+    monkeypatch.undo()
+    journal.release_lock()
     with pytest.raises(PrivacyError, match="never resumed or released"):
         Journal.open(tmp_path)
     assert spent_uses(read_ledger(tmp_path / "ledger.jsonl")) == {"sum": 1}

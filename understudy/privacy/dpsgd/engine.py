@@ -142,9 +142,10 @@ class GradientEngine:
         Guarantee: that of `ClippedSum` at the clip `(1 - RESERVE) * mechanism.clip`. A unit's
         gradient is the sum over its records of their gradients over all trained parameters, each
         averaged over the augmentation multiplicity. A record moves what the others add by at most
-        half of `RESERVE`, in clips, as `Trial.check_others_unmoved` finds on random records; so one
-        unit moves the sum by at most the mechanism's clip. When memory runs out, the sum over the
-        same `chosen` units is begun again in smaller micro-batches: neither a unit's sampling
+        half of `RESERVE`, in clips, as `Trial.check_others_unmoved` finds on random records; so a
+        unit of one or two records moves the sum by at most the mechanism's clip, and one of more
+        does where records move others by nothing, as on a CPU. When memory runs out, the sum over
+        the same `chosen` units is begun again in smaller micro-batches: neither a unit's sampling
         probability nor the noise depends on that.
         """
         self._check_values(values)

@@ -52,39 +52,6 @@ class Totals:
     local_released: Cost
     local_all_runs: Cost
 
-    def sentences(self) -> tuple[str, ...]:
-        """The totals in words, one sentence each; what was spent locally comes first."""
-        empirical = [
-            f"Run {run.run_id} is empirical: no finite epsilon covers a total that holds it."
-            for run in self.runs
-            if run.is_empirical
-        ]
-        return (*self._local_sentences(), *self._central_sentences(), *empirical)
-
-    def _local_sentences(self) -> list[str]:
-        if not self.local:
-            return []
-        together = (
-            f"Local runs together, for a record that left in each: epsilon "
-            f"{_in_words(self.local_all_runs)} at delta {self.delta:g}; of those that were "
-            f"sent, {_in_words(self.local_released)}."
-        )
-        return [together] + [
-            f"Run {run.run_id} is local, apart from central totals: epsilon {_in_words(cost)} "
-            f"per record, at delta {self.delta:g}."
-            for run, cost in self.local
-        ]
-
-    def _central_sentences(self) -> list[str]:
-        if self.local and len(self.local) == len(self.runs):
-            return ["Central runs: none; a local price never composes with a central one."]
-        which = ("Central releases", "All central runs") if self.local else ("Released", "All runs")
-        return [
-            f"{which[0]}: epsilon {_in_words(self.released)} at delta {self.delta:g}.",
-            f"{which[1]}, audits included: epsilon {_in_words(self.all_runs)} "
-            f"at delta {self.delta:g}.",
-        ]
-
 
 def total_of(runs: tuple[BookRun, ...], delta: float) -> Totals:
     """The totals of these runs; see `Book.total` for what they guarantee."""
@@ -118,7 +85,3 @@ def _local_total(runs: Sequence[BookRun], delta: float) -> Cost:
     if any(run.is_empirical for run in runs):
         return _UNBOUNDED
     return _compose_local([run for run in runs if run.is_local], delta)
-
-
-def _in_words(cost: Cost) -> str:
-    return "infinite" if math.isinf(cost.epsilon) else f"{cost.epsilon:.4g} ({cost.accountant})"

@@ -26,6 +26,8 @@ from understudy.privacy.ledger.state import State, load_state, save_state
 from understudy.privacy.ledger.story import spent_uses
 from understudy.privacy.plan.plan import Plan
 
+_FAILED = "failed"
+
 
 class Journal:
     """One run's ledger and block folders, held by one process."""
@@ -54,7 +56,7 @@ class Journal:
         """
         with _locked(folder) as lock:
             ledger = Ledger.open(folder / "ledger.jsonl")
-            if ledger.failed:
+            if ledger.failed or (folder / _FAILED).exists():
                 raise PrivacyError(
                     f"the run in {folder} is over: a callback failed on private records, so it is "
                     "never resumed or released; mend the method and start a new run."
@@ -114,6 +116,9 @@ class Journal:
         self._ledger.void()
 
     def fail(self) -> None:
+        """A callback failed. A rename needs no room: it ends the run on a full disk too."""
+        self.scratch.rename(self._folder / _FAILED)
+        sync_folder(self._folder)
         self._ledger.fail()
 
     def close(self) -> None:

@@ -145,14 +145,3 @@ def _connected() -> Iterator[None]:
         yield
     except RuntimeError as error:
         raise LostConnectionError(f"a process of the team has ended: {error}") from error
-
-
-def records_digest(records: Records) -> bytes:
-    """A digest of records and their order."""
-    digest = hashlib.sha256(repr((records.features.shape, records.features.dtype)).encode())
-    digest.update(np.ascontiguousarray(records.features).tobytes())
-    for name in sorted(records.attributes):
-        digest.update(name.encode() + np.ascontiguousarray(records.attributes[name]).tobytes())
-    if records.units is not None:
-        digest.update("\0".join(str(unit) for unit in records.units.tolist()).encode())
-    return digest.digest()

@@ -109,7 +109,7 @@ def test_a_folder_is_on_the_disk_before_it_takes_its_place(
     real_fsync, real_rename = os.fsync, Path.rename
 
     def fsync(descriptor: int) -> None:
-        flushed.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+        flushed.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
         real_fsync(descriptor)
 
     def rename(self: Path, target: Path) -> Path:

@@ -12,8 +12,8 @@ over a micro-batch moves when its records change places, or one of them its comp
 who joins does to the others.
 
 Promised: streams equal; replayed gradients of public steps within 1e-2 of computed ones, replayed
-sums of private ones within 1e-3; no record adds more than 1e-6 above its clip, or moves the others'
-sum by more than 1e-6 clips; gradients within 5e-2 (bfloat16) and 1e-3 (float32, whose products a
+sums of private ones within 1e-3; no record adds more than its clip, or moves the others' sum by
+more than 2^-21 clips; gradients within 5e-2 (bfloat16) and 1e-3 (float32, whose products a
 GPU rounds to ten bits) of the loop's, by norm, and within 1e-5 in float32 where it may not round
 them.
 """

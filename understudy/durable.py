@@ -93,9 +93,21 @@ def flush(file: IO[bytes]) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Wait until the disk has a folder's entries: a rename, say, or a new file."""
-    handle = os.open(folder, os.O_RDONLY)
+    _sync(folder)
+
+
+def sync_tree(folder: Path) -> None:
+    """Wait until the disk has all that is in a folder, whoever wrote it; renaming it then moves it
+    whole."""
+    for path in (*folder.rglob("*"), folder):
+        _sync(path)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        with _naming(path):
+            os.fsync(handle)
     finally:
         os.close(handle)
 

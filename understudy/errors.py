@@ -27,7 +27,7 @@ class RunFailed(PrivacyError):  # noqa: N818 - it names what happened to the run
 
     @staticmethod
     def because(error: BaseException) -> RunFailed:
-        reason = " ".join(str(error).split())[:300]
+        reason = " ".join(str(error).split())[:300].rstrip(".")
         return RunFailed(
             f"a callback failed on private records ({type(error).__name__}: {reason}), so the run "
             "is over: its whole plan stays charged, and it is never resumed or released; that it "

@@ -230,7 +230,7 @@ def test_what_the_owner_declares_is_not_assumed_and_cannot_be_stopped(tmp_path: 
         assert outcome(declared(tmp_path / name, **whole)) != "refused"
     assert stated(declared(tmp_path / "wide", **whole)).assumed_public == (
         "that every part of the data holds an image",
-        "that each image can be read, has one of the classes that were declared",
+        "that each image can be read and has one of the classes that were declared",
     )
 
 
@@ -241,7 +241,7 @@ def test_all_that_is_read_off_is_listed_and_of_published_data_only_the_count(
     assert stated(declared(tmp_path / "photos", count=None, holdout=0.1)).assumed_public == (
         "that the declared count is the true one",
         "that every part of the data holds an image",
-        "that each image can be read, has a class",
+        "that each image can be read and has a class",
         "that all images are of one size",
         "whether images are grey or in colour",
         "which classes occur",

@@ -15,6 +15,7 @@ from tests.workplace import SMALL_GAN, SMALL_MERF, Workplace
 from understudy.privacy.ledger.ledger import read_ledger
 from understudy.privacy.ledger.story import ledger_plan, spent_uses
 from understudy.release.verify import verify
+from understudy.run.folder import RunFolder
 
 RUNS = {
     "one-shot": (*SMALL_MERF, "--epsilon", "1", "-o", "out"),
@@ -100,8 +101,36 @@ def test_every_moment(workplace: Workplace, kind: str) -> None:
         fail_and_go_on(workplace, RUNS[kind], room)
 
 
+def test_a_folder_is_on_the_disk_before_it_takes_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power cut a name that is there has its content."""
+    flushed: list[str] = []
+    real_fsync, real_rename = os.fsync, Path.rename
+
+    def fsync(descriptor: int) -> None:
+        flushed.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        real_fsync(descriptor)
+
+    def rename(self: Path, target: Path) -> Path:
+        flushed.append("renamed")
+        return real_rename(self, target)
+
+    def fill(folder: Path) -> None:
+        (folder / "inner").mkdir()
+        (folder / "inner" / "weights").write_bytes(b"1")
+        (folder / "facts.json").write_bytes(b"{}")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(Path, "rename", rename)
+    RunFolder(tmp_path).write_whole(tmp_path / "synthesizer", fill)
+    before, after = flushed[: flushed.index("renamed")], flushed[flushed.index("renamed") + 1 :]
+    assert {"weights", "facts.json", "inner", ".synthesizer.new"} <= set(before)
+    assert after == [tmp_path.name]
+
+
 def test_samples_that_do_not_fit(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Large files are written without fsync in between; they too come whole or not at all."""
+    """Large files are flushed once they are written; they too come whole or not at all."""
     drawing.class_folder(workplace / "photos")
 
     def savez(path: Path, **arrays: object) -> None:

@@ -149,6 +149,7 @@ def test_a_run_whose_callback_failed_is_charged_and_never_goes_on(
     workplace.run(*fragile, "--resume").refused("is over", "never resumed or released")
     assert (workplace / "runs/out/ledger.jsonl").read_bytes() == ledger
     assert not (workplace / "out").exists()
+    workplace.run("evaluate", "--run", "runs/out").refused("holds no samples", "start a new run")
     total = workplace.run("spent", "photos", "--json").succeeded().json()
     assert total["runs"] == 1
 

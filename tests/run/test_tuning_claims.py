@@ -188,7 +188,7 @@ def test_a_preset_tuned_elsewhere_is_covered(dataset: str | None) -> None:
     assert found.covered
     assert found.by is not None
     assert found.by.startswith("what they were made on (tuned on mnist")
-    assert found.by.endswith("as far as this account book shows")
+    assert found.by.endswith("as far as the owner's account book shows")
     assert not claimed(dataset, earlier=1).covered
     assert claimed(dataset, earlier=1, selected_by="nothing").covered
 

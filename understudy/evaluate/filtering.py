@@ -38,8 +38,6 @@ from understudy.progress import Progress, Silent
 LATENT_READERS = (LINEAR, "mlp-15", "mlp", NEIGHBOUR)
 """From weak to strong; `mlp-15` is the paper's."""
 
-IMAGE_READERS = (LINEAR, "mlp", "cnn")
-
 _FIGURES: tuple[tuple[str, type[AttributeInference]], ...] = (
     ("accuracy", AttributeAccuracy),
     ("balanced accuracy", AttributeBalancedAccuracy),

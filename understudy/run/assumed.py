@@ -27,10 +27,10 @@ def assumed_public(config: RunConfig, dataset: Dataset, claim: str) -> tuple[str
 def _of_each_record(config: RunConfig) -> tuple[str, ...]:
     """What a record must be to be one; a file that is none stops the run before it begins."""
     classes = "one of the classes that were declared" if config.classes else "a class"
-    unit = "" if config.unit is None else f" and names its {config.unit!r}"
+    unit = "" if config.unit is None else f", and names its {config.unit!r}"
     return (
         "that every part of the data holds an image",
-        f"that each image can be read, has {classes}{unit}",
+        f"that each image can be read and has {classes}{unit}",
     )
 
 

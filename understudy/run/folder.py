@@ -17,7 +17,7 @@ import numpy as np
 from understudy.data.record_arrays import arrays_of, read_arrays
 from understudy.data.records import Records
 from understudy.data.schema import Schema
-from understudy.durable import replace_durably, sync_folder
+from understudy.durable import replace_durably, sync_folder, sync_tree
 from understudy.errors import UserError, reading
 from understudy.privacy.plan.plan import Plan
 
@@ -102,6 +102,7 @@ class RunFolder:
                 shutil.rmtree(leftover)
         new.mkdir()
         write(new)
+        sync_tree(new)
         new.rename(target)
         sync_folder(self.path)
 
@@ -114,7 +115,10 @@ class RunFolder:
 
     def load_samples(self) -> Records:
         if not self.samples.exists():
-            raise UserError(f"{self.path} holds no samples yet; finish it with --resume.")
+            raise UserError(
+                f"{self.path} holds no samples; finish it with --resume, or, if a callback failed "
+                "in it, start a new run."
+            )
         with reading(self.samples / "schema.json"):
             text = (self.samples / "schema.json").read_text(encoding="utf-8")
             schema = Schema.from_json(json.loads(text))

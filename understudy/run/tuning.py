@@ -34,7 +34,7 @@ def tuning_of(config: RunConfig, settings: ResolvedConfig, earlier_runs: int) ->
         return Tuning(False, among, "a criterion that was not stated")
     if settings.changed:
         return Tuning(covered=False)
-    return Tuning(True, presets, f"{made}, as far as this account book shows")
+    return Tuning(True, presets, f"{made}, as far as the owner's account book shows")
 
 
 def _criterion(stated: str | None) -> str | None:

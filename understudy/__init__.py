@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from understudy.run.spent import spent
     from understudy.run.synthesize import preview, synthesize
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _HOMES = {
     "Attribute": "data.schema",

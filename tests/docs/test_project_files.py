@@ -17,8 +17,10 @@ def test_one_version_everywhere() -> None:
     changes = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
     citation = yaml.safe_load((REPOSITORY / "CITATION.cff").read_text(encoding="utf-8"))
     assert PROJECT["version"] == understudy.__version__ == citation["version"]
-    assert f"## [{understudy.__version__}]" in changes
-    assert changes.index("## [Unreleased]") < changes.index(f"## [{understudy.__version__}]")
+    released, _, developing = understudy.__version__.partition(".dev")
+    assert (f"## [{released}]" in changes) == (not developing), "a version is listed once it is cut"
+    assert changes.index("## [Unreleased]") < changes.index("## [0.1.0]")
+    assert f"{understudy.__version__} until then" in changes or not developing
 
 
 def test_the_citation_has_what_the_format_requires() -> None:

@@ -113,14 +113,15 @@ class Squared:
 
 @dataclass(frozen=True)
 class Stashing(Squared):
-    """A mistake that Python cannot prevent: what it sees goes where it must not."""
+    """A mistake that Python cannot prevent: what it sees goes where it must not, as numbers; a
+    tensor that is kept would be refused beforehand."""
 
-    image: ClassVar[list[torch.Tensor]] = []
+    image: ClassVar[list[list[float]]] = []
     value: ClassVar[list[float]] = []
 
     def __call__(self, models: Models, batch: Batch, values: Values) -> torch.Tensor:
         found = super().__call__(models, batch, values)
-        self.image[:] = [batch.features[0].detach().clone()]
+        self.image[:] = [batch.features[0].detach().flatten().tolist()]
         self.value[:] = [float(found.detach().mean())]
         return found
 
@@ -202,7 +203,7 @@ class CheckpointsARecord(HonestSteps):
     loss: ClassVar[Loss] = Stashing()
 
     def snapshot(self, model: nn.Module) -> State:
-        return State(tensors={**model.state_dict(), "last": Stashing.image[0]})
+        return State(tensors={**model.state_dict(), "last": torch.tensor(Stashing.image[0])})
 
 
 class WritesARecord(Honest):

@@ -21,6 +21,7 @@ from understudy.privacy.local.channel import LocalChannel
 from understudy.privacy.local.gaussian import gaussian_multiplier
 from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.plan.events import LocalGaussian, RandomisedResponse
+from understudy.run.spent import totals_in_words
 
 DELTA = 1e-5
 CHANNEL = LocalChannel(2.0, 1.0, DELTA, {"row": 0.5}, ("side",))
@@ -51,11 +52,11 @@ def test_sending_again_spends_again(book):
         assert totals.local_all_runs.epsilon == pytest.approx(expected)
     assert totals.local[0][1].epsilon == pytest.approx(1.5, rel=1e-6)
     assert totals.released.epsilon == 0.0
-    words = totals.sentences()[0]
+    words = totals_in_words(totals)[0]
     assert "Local runs together" in words
     assert f"{totals.local_released.epsilon:.4g}" in words
-    assert "Central runs: none" in totals.sentences()[-1]
-    assert "epsilon 0" not in " ".join(totals.sentences())
+    assert "Central runs: none" in totals_in_words(totals)[-1]
+    assert "epsilon 0" not in " ".join(totals_in_words(totals))
 
 
 def test_the_price_is_written_before_noise_is_drawn(book):
@@ -167,8 +168,8 @@ def test_a_filtered_send_leaves_no_finite_local_total(book):
     assert math.isinf(totals.local_released.epsilon), "a finite total of records sent unbounded"
     assert math.isinf(totals.local_all_runs.epsilon)
     assert totals.local[0][1].epsilon == pytest.approx(1.5, rel=1e-6)
-    assert "each: epsilon infinite at" in totals.sentences()[0]
-    assert "Central releases: epsilon infinite" in " ".join(totals.sentences())
+    assert "each: epsilon infinite at" in totals_in_words(totals)[0]
+    assert "Central releases: epsilon infinite" in " ".join(totals_in_words(totals))
 
 
 def test_local_and_central_runs_stay_apart(book):

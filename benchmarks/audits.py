@@ -93,7 +93,7 @@ def row(kind: str, found: dict[str, Any]) -> str:
 def audited(method: str, epsilon: float, kind: str) -> dict[str, Any]:
     """One audit, with an account book of its own."""
     view, noise_factor = KINDS[kind]
-    public = PUBLIC if get_method(method).info.public_inputs else None
+    public = PUBLIC if get_method(method).info.public else None
     config = RunConfig(
         DATA,
         method,

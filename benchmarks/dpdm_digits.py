@@ -35,7 +35,7 @@ def main() -> None:
     provenance = Provenance.read(REPOSITORY)
     method = get_method(asked.method)
     settings = resolve_config(method, DATA, EPSILON)
-    public = ["--public", PUBLIC] if method.info.public_inputs else []
+    public = ["--public", PUBLIC] if method.info.public else []
     words = ["synthesize", DATA, "--method", asked.method, "--epsilon", f"{EPSILON:g}", *public]
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)

@@ -16,7 +16,8 @@ from understudy.methods.config import (
     resolve_config,
     setting,
 )
-from understudy.methods.contract import Method, MethodInfo
+from understudy.methods.contract import Method
+from understudy.methods.info import MethodInfo
 from understudy.methods.presets import UNTUNED, read_presets
 from understudy.methods.registry import load_method
 

@@ -19,7 +19,7 @@ from understudy.methods.registry import (
 
 TOY = """
 from dataclasses import dataclass
-from understudy.methods.contract import MethodInfo
+from understudy.methods.info import MethodInfo
 from understudy.methods.config import setting
 
 class Toy:

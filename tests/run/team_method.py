@@ -17,7 +17,8 @@ from tests.privacy.rig import CLASSES, classify, frozen, mlp, plan, records
 from tests.privacy.team.team_target import FAST, PLANNED, UNITS, Written
 from understudy.data.records import Records
 from understudy.errors import RunFailed, UserError
-from understudy.methods.contract import Context, Facts, MethodInfo, PublicInputs
+from understudy.methods.contract import Context, Facts, PublicInputs
+from understudy.methods.info import MethodInfo
 from understudy.privacy.door.batch import Batch
 from understudy.privacy.door.private_records import PrivateRecords
 from understudy.privacy.dpsgd.loss import Models

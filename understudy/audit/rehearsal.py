@@ -9,7 +9,7 @@ import hashlib
 import random
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -47,17 +47,16 @@ def made_up_records(count: int, seed: int) -> Records:
     )
 
 
-def made_up_facts(parts: tuple[str, ...]) -> Facts:
+def made_up_facts(parts: Iterable[str]) -> Facts:
     like = made_up_records(1, 0)
     counts = dict.fromkeys(parts, DECLARED)
-    return Facts(DECLARED * len(parts), counts, like.shape, like.schema)
+    return Facts(sum(counts.values()), counts, like.shape, like.schema)
 
 
 def made_up_public(method: Method) -> PublicInputs:
     """Public records for every name that the method asks for; the same ones every time."""
-    return PublicInputs(
-        {name: made_up_records(_PUBLIC, _SEED) for name in method.info.public_inputs}
-    )
+    names = [entry.name for entry in method.info.public_records]
+    return PublicInputs({name: made_up_records(_PUBLIC, _SEED) for name in names})
 
 
 @dataclass

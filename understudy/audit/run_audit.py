@@ -171,7 +171,7 @@ def _white_box(
     coins: Coins,
     noise_factor: float,
 ) -> Guesses:
-    part = subject.method.info.parts[0]
+    part = subject.method.info.first_part
     canaries = blank_records(subject.parts[part], audit.canaries)
     observer = Observer(audit.canaries, secrets.randbelow(_SEEDS), len(plan.mechanisms))
     _fit(subject, plan, where, canaries, coins, noise_factor, observer)
@@ -187,7 +187,7 @@ def _black_box(
     coins: Coins,
     noise_factor: float,
 ) -> Guesses:
-    part = subject.method.info.parts[0]
+    part = subject.method.info.first_part
     canaries = random_records(subject.parts[part], audit.canaries, secrets.randbelow(_SEEDS))
     result = _fit(subject, plan, where, canaries, coins, noise_factor, None)
     if not isinstance(result, Synthesizer):
@@ -205,7 +205,7 @@ def _fit(
     noise_factor: float,
     observer: Observer | None,
 ) -> object:
-    part = subject.method.info.parts[0]
+    part = subject.method.info.first_part
     door = AuditDoor(
         where.journal,
         NoiseSource(),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 from understudy.data.records import Records
 from understudy.data.schema import Schema
 from understudy.errors import UserError
+from understudy.methods.info import TRAIN, MethodInfo
 from understudy.privacy.ledger.state import State
 from understudy.privacy.plan.plan import Plan, Spend
 from understudy.progress import Progress
@@ -23,24 +24,6 @@ if TYPE_CHECKING:
     import torch
 
     from understudy.privacy.door.private_records import PrivateRecords
-
-ONE_SHOT = "one-shot features"
-"""The family of methods that release sums over all units once, and train on those."""
-
-
-@dataclass(frozen=True)
-class MethodInfo:
-    """What tables, cards and `understudy methods` say about a method."""
-
-    name: str
-    summary: str
-    paper: str
-    family: str
-    claim: str = "central"
-    parts: tuple[str, ...] = ("train",)
-    public_inputs: tuple[str, ...] = ()
-    mechanism: str = ""
-    changed_for_soundness: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,13 +43,14 @@ class Facts:
     def classes(self) -> int:
         return len(self.schema.classes)
 
-    def training_rate(self, batch: int) -> float:
-        """How likely each unit is to be drawn for a step that draws so many on average."""
-        count = self.counts["train"]
+    def rate(self, batch: int, part: str = TRAIN) -> float:
+        """How likely each unit of a part is drawn for a step that draws so many on average."""
+        count = self.counts[part]
         if batch > count:
+            where = "for training" if part == TRAIN else f"in part {part!r}"
             raise UserError(
                 f"setting 'batch' is {batch} but only {count} of {self.count} declared records are "
-                f"for training: too few records for the plan; set batch to at most {count}."
+                f"{where}: too few records for the plan; set batch to at most {count}."
             )
         return batch / count
 
@@ -166,7 +150,7 @@ class ChecksPublic(Protocol):
     """What a method may also offer: to refuse public records before anything is spent."""
 
     def check_public(self, records: Mapping[str, Records]) -> None:
-        """Records by the names in `info.public_inputs`; a `UserError` says what is wrong."""
+        """Records by the names in `info.public`; a `UserError` says what is wrong."""
         ...
 
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 
 from understudy.methods.config import setting
-from understudy.methods.contract import Context, Facts, Forecast, MethodInfo, PublicInputs
+from understudy.methods.contract import Context, Facts, Forecast, PublicInputs
 from understudy.methods.gan_training import AdversarialPair
+from understudy.methods.info import MethodInfo
 from understudy.methods.synthesizer import GeneratorSynthesizer
 from understudy.nets.sizes import image_shape
 from understudy.privacy.dpsgd.speed import Speed
@@ -104,7 +105,7 @@ class DPGan:
     def spend(self, config: GanConfig, facts: Facts) -> Spend:
         """`steps` steps at rate batch / declared count."""
         image_shape(facts.shape, "dp-gan")
-        rate = facts.training_rate(config.batch)
+        rate = facts.rate(config.batch)
 
         def planned(sigma: float) -> Sequence[Mechanism]:
             return (DPSGD(TRAINING, config.steps, rate, config.clip, sigma),)

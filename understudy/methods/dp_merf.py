@@ -16,7 +16,8 @@ from torch import nn
 
 from understudy.errors import UserError
 from understudy.methods.config import setting
-from understudy.methods.contract import ONE_SHOT, Context, Facts, Forecast, MethodInfo, PublicInputs
+from understudy.methods.contract import Context, Facts, Forecast, PublicInputs
+from understudy.methods.info import MethodInfo
 from understudy.methods.synthesizer import GeneratorSynthesizer
 from understudy.nets.averaging import average_into, refresh_statistics
 from understudy.nets.fourier import Component, FourierFeatures, draw_frequencies
@@ -105,7 +106,7 @@ class DPMerf:
         name="dp-merf",
         summary="matches one noisy mean of random Fourier features per class",
         paper="Harder, Adamczewski, Park: DP-MERF (AISTATS 2021), arXiv:2002.11603",
-        family=ONE_SHOT,
+        family="one-shot features",
         mechanism="one Gaussian release of a clipped sum",
         changed_for_soundness=(
             "Kernel bandwidths are fixed from public data; the paper takes them from the "

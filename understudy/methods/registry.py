@@ -22,7 +22,8 @@ from typing import Any, cast
 import yaml
 
 from understudy.errors import UserError, did_you_mean
-from understudy.methods.contract import Method, MethodInfo
+from understudy.methods.contract import Method
+from understudy.methods.info import MethodInfo
 
 GROUP = "understudy.methods"
 BUILT_IN = "understudy"

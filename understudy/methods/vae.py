@@ -31,7 +31,8 @@ from understudy.encoders.provenance import CENTRAL, REVEALED, Provenance
 from understudy.encoders.specs import Spec
 from understudy.errors import UserError
 from understudy.methods.config import config_to_json, setting
-from understudy.methods.contract import Context, Facts, MethodInfo, PublicInputs
+from understudy.methods.contract import Context, Facts, PublicInputs
+from understudy.methods.info import MethodInfo
 from understudy.nets.densenet import NORMS, DenseNetSpec
 from understudy.nets.vae import ACTIVATIONS, DenseSpec
 from understudy.privacy.dpsgd.speed import Speed
@@ -136,7 +137,7 @@ class _EncoderMethod(ABC):
             reason = self._reveal
             return lambda _: (Reveal(REVEALING, reason),)
         self._refuse_mixing(spec)
-        rate = facts.training_rate(config.batch)
+        rate = facts.rate(config.batch)
         steps = math.ceil(config.epochs * count / config.batch)
 
         def planned(sigma: float) -> Sequence[Mechanism]:

@@ -254,13 +254,13 @@ def _units(records: Records) -> int:
 def _refuse_unused(config: RunConfig, method: Method) -> None:
     """An option that the method would ignore is an error, not a silence."""
     info = method.info
-    if config.hide and "hide" not in info.family:
+    if config.hide and not info.hides:
         raise UserError(f"{info.name} hides no attribute; leave --hide out.")
-    if config.keep and "hide" not in info.family:
+    if config.keep and not info.hides:
         raise UserError(f"{info.name} keeps nothing but the label; leave --keep out.")
-    if config.public and not info.public_inputs:
+    if config.public and not info.public_records:
         raise UserError(f"{info.name} uses no public data; leave --public out.")
-    if info.public_inputs and config.public is None:
+    if any(entry.needed for entry in info.public_records) and config.public is None:
         raise UserError(f"{info.name} needs public data; name them with --public.")
     if config.epsilon is None and info.claim != "empirical":
         raise UserError(f"{info.name} needs --epsilon (1 or 10, say).")

@@ -19,7 +19,7 @@ CACHE = "made-from-public-data"
 
 def load_public(config: RunConfig, method: Method, progress: Progress) -> Dataset | None:
     """The declared public data, or None where the method uses none."""
-    if config.public is None or not method.info.public_inputs:
+    if config.public is None or not method.info.public_records:
         return None
     if lead_to_the_same(config.public, config.source):
         raise UserError(f"--public {config.public} is the private data; give other data.")
@@ -29,7 +29,7 @@ def load_public(config: RunConfig, method: Method, progress: Progress) -> Datase
         dataset = load(config.public, size=config.size, channels=config.channels, progress=progress)
     except UserError as error:
         raise UserError(f"--public {config.public}: {error}") from error
-    given = dict.fromkeys(method.info.public_inputs, public_part(dataset))
+    given = {entry.name: public_part(dataset) for entry in method.info.public_records}
     if isinstance(method, ChecksPublic):
         method.check_public(given)
     return dataset
@@ -60,7 +60,8 @@ def public_inputs(method: Method, dataset: Dataset | None, cache: Path | None) -
     if dataset is None:
         return PublicInputs()
     records = public_part(dataset)
-    return PublicInputs(dict.fromkeys(method.info.public_inputs, records), cache=cache)
+    given = {entry.name: records for entry in method.info.public_records}
+    return PublicInputs(given, cache=cache)
 
 
 def cache_beside(book: Book) -> Path:

@@ -20,7 +20,8 @@ from torch.nn import functional as F
 from understudy.data.records import Images, Records
 from understudy.data.schema import Schema
 from understudy.methods.config import setting
-from understudy.methods.contract import Context, Facts, MethodInfo, PublicInputs
+from understudy.methods.contract import Context, Facts, PublicInputs
+from understudy.methods.info import MethodInfo
 from understudy.privacy.door.batch import Batch
 from understudy.privacy.door.private_records import PrivateRecords
 from understudy.privacy.plan.mechanisms import Mechanism, NoisySum

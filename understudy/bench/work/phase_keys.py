@@ -15,10 +15,13 @@ from typing import Any
 from understudy.bench.suite.cell import Cell
 from understudy.bench.suite.method_lookup import Lookup, is_declared_public
 from understudy.bench.work.code_digest import code_digest
+from understudy.data.catalog import catalog
+from understudy.data.schema import Attribute, Schema
 from understudy.errors import PrivacyError
 from understudy.methods.config import config_to_json
-from understudy.methods.contract import ONE_SHOT, Method
+from understudy.methods.contract import Facts, Method
 from understudy.privacy.ledger.account_book import book_name
+from understudy.privacy.plan.exact_or_float import choose_noise
 from understudy.privacy.plan.mechanisms import EXACT
 
 FIT_VERSION, EVALUATE_VERSION = 1, 1
@@ -27,6 +30,10 @@ earlier fits or figures wrong: then they are done again. A raised fit version sp
 
 EVALUATION_SEED = 0
 """The seed of every evaluation in `bench`: seeds of cells are those of methods."""
+
+_AMPLE = 10**9
+_USUAL_SHAPE = (3, 32, 32)
+_USUAL_CLASSES = tuple("0123456789")
 
 _FIT_FIELDS = ("epsilon", "delta", "seed", "label", "unit", "size", "channels", "limit")
 
@@ -63,7 +70,7 @@ def phase_keys(cell: Cell, *, data: str | None, lookup: Lookup | None = None) ->
             "data": data,
             "public": None if cell.public is None else book_name(cell.public),
             **{name: getattr(cell, name) for name in _FIT_FIELDS},
-            **_noise_by_default(method),
+            **_noise_by_default(method, cell, lookup),
             **_later_than_first(FIT_VERSION),
         },
     )
@@ -73,10 +80,19 @@ def phase_keys(cell: Cell, *, data: str | None, lookup: Lookup | None = None) ->
     return Keys(fit, sample, _hash("evaluate", measured))
 
 
-def _noise_by_default(method: Method) -> dict[str, str]:
-    """Methods of one-shot releases add exact noise by default; they once added the float
-    kind, as others do, and those keys were made before there was a choice."""
-    return {"noise": EXACT} if method.info.family == ONE_SHOT else {}
+def _noise_by_default(method: Method, cell: Cell, lookup: Lookup) -> dict[str, str]:
+    """Plans of one-shot releases have exact noise by default; they once had the float kind, as
+    others do, and those keys were made before there was a choice."""
+    spend = method.spend(lookup.config(cell).config, _ample_facts(method, cell))
+    return {"noise": EXACT} if choose_noise(spend, None, cell.method) == EXACT else {}
+
+
+def _ample_facts(method: Method, cell: Cell) -> Facts:
+    """Facts under which any settings can be planned: the arithmetic does not depend on them."""
+    entry = catalog().get(cell.dataset)
+    shape = _USUAL_SHAPE if entry is None else entry.shape
+    schema = Schema((Attribute("label", _USUAL_CLASSES),), label="label")
+    return Facts(_AMPLE, method.info.declared_counts(_AMPLE), shape, schema)
 
 
 def _later_than_first(version: int) -> dict[str, int]:

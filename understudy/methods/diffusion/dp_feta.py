@@ -10,12 +10,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from understudy.methods.contract import Context, Facts, Forecast, MethodInfo, PublicInputs
+from understudy.methods.contract import Context, Facts, Forecast, PublicInputs
 from understudy.methods.diffusion.central_warm_up import AXES, CENTRAL, learn_central_images
 from understudy.methods.diffusion.feta_settings import FetaConfig
 from understudy.methods.diffusion.planning import check_facts, forecast_steps, planned_steps
 from understudy.methods.diffusion.private_training import begin, finish
 from understudy.methods.diffusion.synthesizer import DiffusionSynthesizer
+from understudy.methods.info import MethodInfo
 from understudy.nets.sizes import image_shape
 from understudy.privacy.plan.mechanisms import Mechanism, NoisySum
 from understudy.privacy.plan.plan import Plan, Spend

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from understudy.methods.contract import Context, Facts, Forecast, MethodInfo, PublicInputs
+from understudy.methods.contract import Context, Facts, Forecast, PublicInputs
 from understudy.methods.diffusion.planning import check_facts, forecast_steps, planned_steps
 from understudy.methods.diffusion.private_training import begin, finish
 from understudy.methods.diffusion.settings import DiffusionConfig
 from understudy.methods.diffusion.synthesizer import DiffusionSynthesizer
+from understudy.methods.info import MethodInfo
 from understudy.privacy.plan.mechanisms import Mechanism
 from understudy.privacy.plan.plan import Plan, Spend
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.methods.config import setting
-from understudy.methods.contract import Context, Facts, Forecast, MethodInfo, PublicInputs
+from understudy.methods.contract import Context, Facts, Forecast, PublicInputs
 from understudy.methods.diffusion.network import take_over
 from understudy.methods.diffusion.planning import check_facts, forecast_steps, planned_steps
 from understudy.methods.diffusion.pretraining import pretrained_weights
@@ -21,6 +21,7 @@ from understudy.methods.diffusion.public_records import check_images, fitted_to
 from understudy.methods.diffusion.public_training import PublicCourse
 from understudy.methods.diffusion.settings import DiffusionConfig
 from understudy.methods.diffusion.synthesizer import DiffusionSynthesizer
+from understudy.methods.info import MethodInfo, PublicRecords
 from understudy.privacy.plan.mechanisms import Mechanism
 from understudy.privacy.plan.plan import Plan, Spend
 
@@ -60,7 +61,7 @@ class PDPDiffusion:
         paper="Ghalebikesabi and others: Differentially private diffusion models generate "
         "useful synthetic images (2023), arXiv:2302.13861",
         family="diffusion",
-        public_inputs=(RECORDS,),
+        public=(PublicRecords(RECORDS, "labelled images to pre-train on"),),
         mechanism="DP-SGD on a denoiser that was trained on public records",
         changed_for_soundness=(
             "Sums are divided by the declared expected batch, and the sampling rate is the "

@@ -25,7 +25,7 @@ _BYTES_AT_ONCE, _GIGABYTES_BESIDE = 1.5e9, 0.9
 
 def planned_steps(config: DiffusionConfig, facts: Facts, sigma: float) -> DPSGD:
     """`steps` steps at rate batch / declared count."""
-    rate = facts.training_rate(config.batch)
+    rate = facts.rate(config.batch)
     return DPSGD(TRAINING, config.steps, rate, config.clip, sigma, config.multiplicity)
 
 
@@ -35,7 +35,7 @@ def check_facts(config: DiffusionConfig, facts: Facts, who: str) -> None:
     if facts.classes < 1:
         raise UserError(f"{who} needs at least one class.")
     config.network(shape, facts.classes)
-    facts.training_rate(config.batch)
+    facts.rate(config.batch)
 
 
 def forecast_steps(config: DiffusionConfig, facts: Facts, public_passes: int = 0) -> Forecast:

@@ -15,7 +15,8 @@ from safetensors.numpy import load_file, save_file
 from understudy.data.records import Images, Records
 from understudy.data.schema import Schema
 from understudy.methods.config import setting
-from understudy.methods.contract import Context, Facts, MethodInfo, PublicInputs
+from understudy.methods.contract import Context, Facts, PublicInputs
+from understudy.methods.info import MethodInfo
 from understudy.privacy.door.batch import Batch
 from understudy.privacy.door.private_records import PrivateRecords
 from understudy.privacy.plan.mechanisms import NoisySum

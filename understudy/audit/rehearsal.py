@@ -20,8 +20,16 @@ import torch
 
 from understudy.data.records import Records
 from understudy.data.schema import Attribute, Schema
-from understudy.methods.contract import Facts, Method, PublicInputs, Synthesizer, Transformer
+from understudy.methods.contract import (
+    Facts,
+    Fitted,
+    Method,
+    PublicInputs,
+    RecordMap,
+    Sampler,
+)
 from understudy.privacy.door.door import Door
+from understudy.privacy.door.private_records import PrivateRecords
 from understudy.privacy.door.replay_tape import Tape
 from understudy.privacy.ledger.journal import Journal
 from understudy.privacy.ledger.state import State
@@ -63,7 +71,8 @@ def made_up_public(method: Method) -> PublicInputs:
 class Rehearsal:
     """What one tiny run left behind, as digests that can be compared."""
 
-    result: Synthesizer | Transformer
+    result: Fitted
+    records: Records
     tape: Tape
     spent: Mapping[str, int]
     traces: dict[str, str] = field(default_factory=dict)
@@ -85,6 +94,7 @@ def rehearse(
         handles = door.handles(parts, dict.fromkeys(names, DECLARED))
         try:
             result = method.fit(config, handles, plan, made_up_public(method), context)
+            records = _records_of(result, handles[method.info.maps or method.info.first_part])
             door.settle()
         finally:
             door.abandon()
@@ -95,10 +105,10 @@ def rehearse(
             "saved files": _saved_digest(result, folder),
             "the method's own attributes": _object_digest(method),
             "the result's attributes": _object_digest(result),
-            "samples": _samples_digest(result),
+            "records": _records_digest(records),
         }
         spent = {m.name: door.spent(m) for m in plan.mechanisms}
-    return Rehearsal(result, tape, spent, traces)
+    return Rehearsal(result, records, tape, spent, traces)
 
 
 class _Context:
@@ -156,20 +166,24 @@ def _tree_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _saved_digest(result: Synthesizer | Transformer, folder: Path) -> str:
+def _saved_digest(result: Fitted, folder: Path) -> str:
     target = folder / "saved"
     target.mkdir()
     result.save(target)
     return _tree_digest(target)
 
 
-def _samples_digest(result: Synthesizer | Transformer) -> str:
-    """What it samples: a run samples in the process that fitted, where a module or a class
-    may have kept something that no attribute and no file shows."""
+def _records_of(result: Fitted, private: PrivateRecords) -> Records:
+    """The records that it makes, in the process that fitted: there a module or a class may have
+    kept something that no attribute and no file shows."""
+    if isinstance(result, Sampler):
+        return result.sample(_SAMPLES, seed=_SEED)
+    return result.apply(private) if isinstance(result, RecordMap) else result.records()
+
+
+def _records_digest(records: Records) -> str:
     digest = hashlib.sha256()
-    if isinstance(result, Synthesizer):
-        made = result.sample(_SAMPLES, seed=_SEED)
-        _feed(digest, {"features": made.features, "attributes": dict(made.attributes)}, set())
+    _feed(digest, {"features": records.features, "attributes": dict(records.attributes)}, set())
     return digest.hexdigest()
 
 

@@ -25,6 +25,7 @@ from understudy.encoders.file import encoder_digest, read_encoder, write_encoder
 from understudy.encoders.provenance import CENTRAL, PUBLIC, REVEALED, Provenance
 from understudy.errors import UserError, did_you_mean
 from understudy.methods.config import ResolvedConfig, config_to_json, resolve_config
+from understudy.methods.info import TRAIN
 from understudy.methods.vae import DenseNetVAE, DenseVAE
 from understudy.privacy.ledger.released import released_ledger
 from understudy.progress import Progress, Silent
@@ -37,6 +38,7 @@ from understudy.run.preflight import check_places
 from understudy.run.prepare import (
     Prepared,
     declare,
+    declared_counts,
     delta_warning,
     gather,
     open_book,
@@ -198,12 +200,13 @@ def _learn_through_the_door(
 def _prepare(request: EncoderRequest, home: Path | None, progress: Progress) -> Prepared:
     config = request.run
     material = gather(config, home, progress, needs_label=False)
-    facts = declare(config, material)
-    warn_of_empty_parts(material, progress)
     method = METHODS[config.method](request.reveal, material.dataset.provenance)
+    facts = declare(method.info, material, *declared_counts(config, material))
+    parts = {TRAIN: material.private}
+    warn_of_empty_parts(material.dataset.name, parts, material.test, progress)
     settings = _settings(method, request, material.dataset)
     method.spend(settings.config, facts)
-    return Prepared(config, method, settings, material, facts, "float")
+    return Prepared(config, method, settings, material, parts, facts, "float")
 
 
 def _cited(encoder: Encoder, folder: RunFolder, prepared: Prepared) -> Encoder:

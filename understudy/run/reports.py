@@ -56,7 +56,7 @@ def _plain(entries: Sequence[Entry]) -> list[dict[str, Any]]:
 def _owner_data(
     folder: RunFolder, prepared: Prepared, records: Records, ledger: Sequence[Entry]
 ) -> OwnerData:
-    train = prepared.material.parts["train"]
+    train = prepared.material.private
     copies = scan_copies(records, train, prepared.material.test, most=_MOST_SCANNED)
     return OwnerData(
         own_ledger=_plain(ledger),

@@ -144,7 +144,7 @@ def synthesize(
     with folder.timed("fit"):
         enter_and_execute(prepared, folder, book, noise, shown, team)
     with folder.timed("sample"):
-        count, method = sample_count(config, prepared.facts), prepared.method
+        count, method = sample_count(prepared), prepared.method
         records = sample(folder, folder, method, count, config.seed, config.device, shown)
     claim = claim_of(folder, records, tuning_of_run(folder, config, prepared.settings, book))
     scan = _scan(records, prepared) if claim.kind == "empirical" else None
@@ -164,4 +164,4 @@ def synthesize(
 def _scan(records: Records, prepared: Prepared) -> CopyScan:
     """What an empirical release passes before it is published; a formal claim needs no such look
     at private records, and must not depend on one."""
-    return scan_copies(records, prepared.material.parts["train"], prepared.material.test)
+    return scan_copies(records, prepared.material.private, prepared.material.test)

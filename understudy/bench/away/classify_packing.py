@@ -96,7 +96,7 @@ def _job_of(
     standing: Standing, prepared: Prepared, protocol: Protocol, out: Path, samples: Records | None
 ) -> ClassifyJob:
     room, provenance = out / "records", Provenance.read()
-    train, test = prepared.material.parts["train"], prepared.material.test
+    train, test = prepared.material.private, prepared.material.test
     assert test is not None
     digests = {"train": records_digest(train), "test": records_digest(test)}
     known = _carry_references(standing, digests, protocol, out)

@@ -199,6 +199,7 @@ def method_inputs(job: FitJob, job_path: Path, device: str) -> MethodInputs:
         counts=job.counts,
         device=device,
         seed=job.seed,
+        samples=job.samples,
         shard_key=job.shard_key,
         public=_public(job, job_path),
     )

@@ -172,7 +172,7 @@ def describe_job(
 ) -> FitJob:
     """Everything that another machine needs; records are written to `out`."""
     fitting, provenance = method_inputs(prepared, book), Provenance.read()
-    kind, train = type(prepared.method), prepared.material.parts["train"]
+    kind, train = type(prepared.method), prepared.material.private
     room = out / "records"
     return FitJob(
         title=named.title,
@@ -188,7 +188,7 @@ def describe_job(
         records={k: _written(room, r)["file"] for k, r in fitting.parts.items()},
         public={k: _written(room, r) for k, r in fitting.public.records.items()},
         seed=fitting.seed,
-        samples=sample_count(prepared.config, prepared.facts),
+        samples=sample_count(prepared),
         shard_key=fitting.shard_key,
         keys=named.keys,
         commit=provenance.commit,

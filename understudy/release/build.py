@@ -152,6 +152,7 @@ def claim_of(
         assumed_public=_assumed_public(facts),
         randomness=facts.randomness,
         public_inputs=facts.public_inputs,
+        parts=facts.parts if len(facts.parts) > 1 else {},
         versions=dict(versions),
         format=FORMAT if is_released_form(entries) else FORMAT_0_1,
     )

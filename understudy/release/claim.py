@@ -145,7 +145,10 @@ class RecordsSummary:
 
 @dataclass(frozen=True)
 class Claim:
-    """A whole claim; `build.build_claim` computes it from a ledger."""
+    """A whole claim; `build.build_claim` computes it from a ledger.
+
+    parts: the declared number of units of each part, where the method has several.
+    """
 
     kind: str
     epsilon: float
@@ -162,6 +165,7 @@ class Claim:
     assumed_public: tuple[str, ...] = ()
     randomness: Randomness = field(default_factory=Randomness)
     public_inputs: tuple[PublicInput, ...] = ()
+    parts: Mapping[str, int] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     scope: str = SCOPE
     format: str = FORMAT
@@ -195,6 +199,7 @@ class Claim:
             "tuning": self.tuning.to_json(),
             "public_inputs": [p.to_json() for p in self.public_inputs],
             "split": self.split,
+            **({"parts": dict(self.parts)} if self.parts else {}),
             "method": self.method.to_json(),
             "ledger": self.ledger.to_json(),
             "spending": [s.to_json() for s in self.spending],
@@ -249,6 +254,7 @@ def _read_claim(fields: Fields, form: str) -> Claim:
         tuning=Tuning.read(fields.part("tuning")),
         public_inputs=tuple(PublicInput.read(p) for p in fields.parts("public_inputs")),
         split=fields.one_of("split", SPLITS),
+        parts=_read_counts(fields.part("parts")) if fields.has("parts") else {},
         method=MethodFacts.read(fields.part("method")),
         ledger=LedgerMark.read(fields.part("ledger")),
         spending=tuple(Spending.read(s) for s in fields.parts("spending")),
@@ -262,6 +268,12 @@ def _read_unit(fields: Fields) -> str | None:
     fields.one_of("words", (unit_in_words(column),))
     fields.end()
     return column
+
+
+def _read_counts(fields: Fields) -> dict[str, int]:
+    found = {name: fields.whole(name) for name in fields.names()}
+    fields.end()
+    return found
 
 
 def _read_schema(fields: Fields) -> Schema:

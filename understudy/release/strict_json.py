@@ -75,6 +75,14 @@ class Fields:
         self._data = data
         self._seen: set[str] = set()
 
+    def has(self, name: str) -> bool:
+        """Whether an optional field is there."""
+        return name in self._data
+
+    def names(self) -> tuple[str, ...]:
+        """Every field that is there."""
+        return tuple(self._data)
+
     def text(self, name: str) -> str:
         value = self._get(name)
         return value if isinstance(value, str) else self._wrong(name, "words", value)

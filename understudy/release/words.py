@@ -69,6 +69,7 @@ def claim_in_words(claim: Claim) -> list[str]:
         _tuning(claim),
         _public_inputs(claim),
         _SPLIT_WORDS[claim.split],
+        *_parts(claim),
         _soundness(claim),
         _LEDGER_WORDS[claim.format].format(length=claim.ledger.length),
     ]
@@ -183,6 +184,16 @@ def _public_inputs(claim: Claim) -> str:
         return "No public data and no pretrained weights were used."
     inputs = [f"{p.name} ({p.provenance})" for p in claim.public_inputs]
     return f"Public inputs, treated as not private: {_listed(inputs)}."
+
+
+def _parts(claim: Claim) -> list[str]:
+    if not claim.parts:
+        return []
+    shares = [f"{name} ({count:,} declared)" for name, count in claim.parts.items()]
+    return [
+        f"The records to learn from were divided by a keyed hash into parts: {_listed(shares)}; "
+        "what was spent on each is added up."
+    ]
 
 
 def _soundness(claim: Claim) -> str:

@@ -67,6 +67,7 @@ class Preview:
             "accountant": self.plan.accountant,
             "count": self.prepared.facts.count,
             "counts": dict(self.prepared.facts.counts),
+            "records": sample_count(self.prepared),
             "plan": plan,
             "preset": self.prepared.settings.preset,
             "expected": forecast,

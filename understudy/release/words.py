@@ -69,6 +69,7 @@ def claim_in_words(claim: Claim) -> list[str]:
         _tuning(claim),
         _public_inputs(claim),
         _SPLIT_WORDS[claim.split],
+        *_soft(claim),
         _soundness(claim),
         _LEDGER_WORDS[claim.format].format(length=claim.ledger.length),
     ]
@@ -183,6 +184,16 @@ def _public_inputs(claim: Claim) -> str:
         return "No public data and no pretrained weights were used."
     inputs = [f"{p.name} ({p.provenance})" for p in claim.public_inputs]
     return f"Public inputs, treated as not private: {_listed(inputs)}."
+
+
+def _soft(claim: Claim) -> list[str]:
+    """Nothing where every value is one class, so that words of earlier claims stay as they were."""
+    if not claim.records.soft:
+        return []
+    return [
+        "Labels are soft, a probability for each class instead of one class: "
+        f"{_listed(claim.records.soft)}."
+    ]
 
 
 def _soundness(claim: Claim) -> str:

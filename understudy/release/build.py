@@ -166,7 +166,7 @@ def run_facts(entries: Sequence[Entry]) -> RunFacts:
 
 
 def summarise(records: Records) -> RecordsSummary:
-    return RecordsSummary(len(records), records.shape, records.schema)
+    return RecordsSummary(len(records), records.shape, records.schema, records.soft)
 
 
 def current_versions() -> dict[str, str]:

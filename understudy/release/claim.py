@@ -115,11 +115,16 @@ class Spending:
 
 @dataclass(frozen=True)
 class RecordsSummary:
-    """The released records: how many, the shape of one, and their schema."""
+    """The released records: how many, the shape of one, and their schema.
+
+    soft: the attributes that are probabilities of each class instead of one class; None in
+        claims of version 0.1, which did not say, so that their tables decide.
+    """
 
     count: int
     shape: tuple[int, ...]
     schema: Schema
+    soft: tuple[str, ...] | None = ()
 
     def __post_init__(self) -> None:
         if len(self.shape) != 3 or self.shape[0] not in (1, 3) or min(self.shape) < 1:
@@ -127,18 +132,31 @@ class RecordsSummary:
                 "a release holds images [channels, height, width] of 1 or 3 channels, "
                 f"not records of shape {list(self.shape)}."
             )
+        soft = self.soft or ()
+        if soft != tuple(name for name in self.schema.names if name in soft):
+            raise UserError(
+                f"soft must name attributes of the schema once each and in its order, not {soft}."
+            )
 
     def to_json(self) -> dict[str, Any]:
         return {
             "count": self.count,
             "shape": list(self.shape),
             "schema": self.schema.to_json(),
+            **({"soft": list(self.soft)} if self.soft else {}),
         }
 
     @staticmethod
-    def read(fields: Fields) -> RecordsSummary:
+    def read(fields: Fields, form: str) -> RecordsSummary:
         schema = _read_schema(fields.part("schema"))
-        found = RecordsSummary(fields.whole("count"), fields.wholes("shape"), schema)
+        stated = fields.texts_if_any("soft")
+        unsaid = None if form == FORMAT_0_1 else ()
+        found = RecordsSummary(
+            fields.whole("count"),
+            fields.wholes("shape"),
+            schema,
+            unsaid if stated is None else stated,
+        )
         fields.end()
         return found
 
@@ -259,7 +277,7 @@ def _read_claim(fields: Fields, form: str) -> Claim:
         ledger=LedgerMark.read(fields.part("ledger")),
         spending=tuple(Spending.read(s) for s in fields.parts("spending")),
         versions=fields.text_mapping("versions"),
-        records=RecordsSummary.read(fields.part("records")),
+        records=RecordsSummary.read(fields.part("records"), form),
     )
 
 

@@ -130,6 +130,10 @@ class Fields:
             self._wrong(name, "a list of words", values)
         return tuple(values)
 
+    def texts_if_any(self, name: str) -> tuple[str, ...] | None:
+        """A list that a later version added: None where it is absent."""
+        return self.texts(name) if name in self._data else None
+
     def wholes(self, name: str) -> tuple[int, ...]:
         values = self._list(name)
         if not all(isinstance(v, int) and not isinstance(v, bool) and v >= 0 for v in values):

@@ -70,6 +70,7 @@ def claim_in_words(claim: Claim) -> list[str]:
         _public_inputs(claim),
         _SPLIT_WORDS[claim.split],
         *_parts(claim),
+        *_soft(claim),
         _soundness(claim),
         _LEDGER_WORDS[claim.format].format(length=claim.ledger.length),
     ]
@@ -193,6 +194,16 @@ def _parts(claim: Claim) -> list[str]:
     return [
         f"The records to learn from were divided by a keyed hash into parts: {_listed(shares)}; "
         "what was spent on each is added up."
+    ]
+
+
+def _soft(claim: Claim) -> list[str]:
+    """Nothing where every value is one class, so that words of earlier claims stay as they were."""
+    if not claim.records.soft:
+        return []
+    return [
+        "Labels are soft, a probability for each class instead of one class: "
+        f"{_listed(claim.records.soft)}."
     ]
 
 

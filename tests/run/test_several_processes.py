@@ -138,9 +138,9 @@ def test_a_packed_job_is_fitted_by_two_processes(workplace: Workplace) -> None:
     workspace = Workspace(workplace / "bench")
     pack([mine], workspace, workplace / "job", workplace.home, Silent())
     words = [str(workplace / "job"), "--phases", "fit,sample"]
-    words += ["--device", "cpu", "--result", str(workplace / "result.tar")]
+    words += ["--device", "cpu", "--result", str(workplace / "result")]
     assert run_processes(2, away.main, words) == [away.OK] * 2
-    assert [m.done for m in collect(workplace / "result.tar", workspace, workplace.home)] == [True]
+    assert [m.done for m in collect(workplace / "result", workspace, workplace.home)] == [True]
 
 
 def test_a_release_is_made_by_two_processes(workplace: Workplace) -> None:

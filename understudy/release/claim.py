@@ -149,7 +149,7 @@ class RecordsSummary:
     @staticmethod
     def read(fields: Fields, form: str) -> RecordsSummary:
         schema = _read_schema(fields.part("schema"))
-        stated = fields.texts_if_any("soft")
+        stated = fields.texts("soft") if fields.has("soft") else None
         unsaid = None if form == FORMAT_0_1 else ()
         found = RecordsSummary(
             fields.whole("count"),

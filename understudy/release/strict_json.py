@@ -76,7 +76,7 @@ class Fields:
         self._seen: set[str] = set()
 
     def has(self, name: str) -> bool:
-        """Whether an optional field is there."""
+        """Whether a field is there that a later version added, or that is often left out."""
         return name in self._data
 
     def names(self) -> tuple[str, ...]:
@@ -129,10 +129,6 @@ class Fields:
         if not all(isinstance(value, str) for value in values):
             self._wrong(name, "a list of words", values)
         return tuple(values)
-
-    def texts_if_any(self, name: str) -> tuple[str, ...] | None:
-        """A list that a later version added: None where it is absent."""
-        return self.texts(name) if name in self._data else None
 
     def wholes(self, name: str) -> tuple[int, ...]:
         values = self._list(name)

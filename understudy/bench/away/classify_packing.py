@@ -104,13 +104,8 @@ def _job_of(
     files: PackedFiles,
     samples: Records | None,
 ) -> ClassifyJob:
-<<<<<<< HEAD
-    room, provenance = out / "records", Provenance.read()
-    train, test = prepared.material.private, prepared.material.test
-=======
     provenance = Provenance.read()
-    train, test = prepared.material.parts["train"], prepared.material.test
->>>>>>> pieces
+    train, test = prepared.material.private, prepared.material.test
     assert test is not None
     digests = {"train": records_digest(train), "test": records_digest(test)}
     known = _carry_references(standing, digests, protocol, files.root)

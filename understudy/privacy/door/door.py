@@ -89,7 +89,7 @@ class Door:
         self._refuse_if_shut()
         given = self._given.get(mechanism.name, 0)
         kept = given < self._journal.outputs_kept(mechanism.name)
-        return kept or self.spent(mechanism) < mechanism.uses or isinstance(mechanism, DPSGD)
+        return kept or self.spent(mechanism) < mechanism.uses or mechanism.is_session
 
     def reveal(self, mechanism: Reveal) -> None:
         """Record in the ledger that raw records leave; only the first call is charged."""

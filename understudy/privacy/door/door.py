@@ -90,7 +90,7 @@ class Door:
         """Whether the plan has uses of a mechanism left, or a committed output to return again."""
         self._refuse_if_shut()
         kept = self._stands.left_to_give(mechanism.name) > 0
-        return kept or self.spent(mechanism) < mechanism.uses or isinstance(mechanism, DPSGD)
+        return kept or self.spent(mechanism) < mechanism.uses or mechanism.is_session
 
     def reveal(self, mechanism: Reveal) -> None:
         """Record in the ledger that raw records leave; only the first call is charged."""

@@ -101,7 +101,7 @@ class FollowingDoor:
 
     def wants(self, mechanism: Mechanism) -> bool:
         left = self._kept[mechanism.name] or self.spent(mechanism) < mechanism.uses
-        return bool(left) or isinstance(mechanism, DPSGD)
+        return bool(left) or mechanism.is_session
 
     def kept_output(self, mechanism: Mechanism) -> torch.Tensor | None:
         if not self._kept[mechanism.name]:

@@ -87,11 +87,16 @@ class Context(Protocol):
         ...
 
     def checkpoint(self, snapshot: Callable[[], State]) -> None:
-        """Stage a point from which `fit` can go on; the door decides when it is kept."""
+        """Stage a point from which `fit` can go on. Among DP-SGD steps the door decides when it is
+        kept; between releases it is kept at once."""
         ...
 
     def restore(self) -> State | None:
-        """The state of the last committed block, or None at a fresh start."""
+        """The state that was kept last, or None at a fresh start.
+
+        Outputs that it had seen are not given again; later ones are, in their order. So what
+        `fit` still needs of the former must be in the state.
+        """
         ...
 
 

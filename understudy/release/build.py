@@ -94,7 +94,7 @@ def reckon(entries: Sequence[Entry]) -> Reckoning:
             kind=m.kind,
             planned=m.uses,
             spent=uses.get(m.name, 0),
-            sigma=getattr(m, "sigma", None),
+            sigma=m.noise_multiplier,
             epsilon_alone=priced(m.events(m.uses)).epsilon,
         )
         for m in plan.mechanisms

@@ -18,6 +18,8 @@ from understudy.errors import PrivacyError, RunFailed
 from understudy.privacy.door.interrupts import NO_FAILURE_OF_A_CALLBACK, DeferredInterrupt
 from understudy.privacy.door.private_records import PrivateRecords, make_handles
 from understudy.privacy.door.replay_tape import Tape
+from understudy.privacy.door.resume_point import ResumePoint, Sealed
+from understudy.privacy.ledger.checkpoint import Checkpoint
 from understudy.privacy.ledger.journal import Journal
 from understudy.privacy.ledger.owner_log import OwnerLog
 from understudy.privacy.ledger.state import State
@@ -58,8 +60,8 @@ class Door:
         self._marked = True
         self._shut: str | None = None
         self._on_commit: Callable[[int], None] | None = None
-        self._given: dict[str, int] = {}
-        self._snapshot: Callable[[], State] = State
+        self._stands = ResumePoint(journal)
+        self._in_callback = False
         self._before_commit: Callable[[], None] | None = None
 
     @property
@@ -87,9 +89,8 @@ class Door:
     def wants(self, mechanism: Mechanism) -> bool:
         """Whether the plan has uses of a mechanism left, or a committed output to return again."""
         self._refuse_if_shut()
-        given = self._given.get(mechanism.name, 0)
-        kept = given < self._journal.outputs_kept(mechanism.name)
-        return kept or self.spent(mechanism) < mechanism.uses or isinstance(mechanism, DPSGD)
+        kept = self._stands.left_to_give(mechanism.name) > 0
+        return kept or self.spent(mechanism) < mechanism.uses or mechanism.is_session
 
     def reveal(self, mechanism: Reveal) -> None:
         """Record in the ledger that raw records leave; only the first call is charged."""
@@ -102,12 +103,8 @@ class Door:
 
     def kept_output(self, mechanism: Mechanism) -> torch.Tensor | None:
         """The next committed output of an earlier process that this one has not returned yet."""
-        given = self._given.setdefault(mechanism.name, 0)
-        kept = self._journal.output(mechanism.name, given)
-        if kept is None:
-            return None
-        self._given[mechanism.name] = given + 1
-        return self._told(self._through(kept.tensors["output"]))
+        kept = self._stands.next_output(mechanism.name)
+        return None if kept is None else self._told(self._through(kept))
 
     def release(
         self,
@@ -137,7 +134,7 @@ class Door:
                 noisy = self.noised(exact(), noise)
             output = noisy.float().cpu()
         self._commit(uses, State(tensors={"output": output}), None)
-        self._given[mechanism.name] += 1
+        self._stands.give(mechanism.name)
         self._interrupt.raise_if_pending()
         return self._told(self._through(output))
 
@@ -206,6 +203,7 @@ class Door:
         After what is no callback's failure (Ctrl-C, say) another process can resume the run.
         """
         self._refuse_if_shut()
+        self._in_callback = True
         try:
             yield
         except NO_FAILURE_OF_A_CALLBACK:
@@ -215,6 +213,8 @@ class Door:
         except BaseException as error:
             self._fail()
             raise RunFailed.because(error) from error
+        finally:
+            self._in_callback = False
 
     def _fail(self) -> None:
         self._shut = _FAILED
@@ -231,22 +231,30 @@ class Door:
     def checkpoint(self, snapshot: Callable[[], State]) -> None:
         """Stage a state to resume from; commit the block here if it is full.
 
-        When a block is full must not depend on how long its steps took: that depends on how many
-        records they sampled.
+        Between blocks, after a release say, the state is kept at once. When a block is full must
+        not depend on how long its steps took: that depends on how many records they sampled.
         """
         self._refuse_if_shut()
+        if self._in_callback:
+            raise PrivacyError("call context.checkpoint(...) outside callbacks on records.")
         self._marked = True
+        self._stands.stage(snapshot)
         reserve = self._journal.ledger.open_block
-        if reserve is None or not self._done_in_block:
-            self._interrupt.raise_if_pending()
-            return
-        self._snapshot = snapshot
-        if self._done_in_block >= reserve.body["uses"] or self._interrupt.pending:
-            self._commit(self._done_in_block, None, snapshot())
-            self._interrupt.raise_if_pending()
+        if reserve is None:
+            self._journal.keep(self._stands.checkpoint())
+        elif self._done_in_block and (
+            self._done_in_block >= reserve.body["uses"] or self._interrupt.pending
+        ):
+            self._commit(self._done_in_block, None, self._stands.checkpoint())
+        self._interrupt.raise_if_pending()
 
     def restore(self) -> State | None:
-        return self._journal.method_state()
+        """The method's state that was kept last; outputs that it had seen are not given again."""
+        return self._stands.restore()
+
+    def seal(self, key: str, one: Sealed) -> bool:
+        """See `ResumePoint.seal`."""
+        return self._stands.seal(key, one)
 
     def settle(self) -> None:
         """Commit the open block with the last staged state; void it if it has no step."""
@@ -255,7 +263,7 @@ class Door:
             if not self._marked:
                 raise PrivacyError("call context.checkpoint(...) after the last step.")
             if self._done_in_block:
-                self._commit(self._done_in_block, None, self._snapshot())
+                self._commit(self._done_in_block, None, self._stands.checkpoint())
             else:
                 self._void()
         self._interrupt.raise_if_pending()
@@ -290,7 +298,7 @@ class Door:
     def _kept_as_it_stands(self) -> bool:
         try:
             with self._interrupt.uninterrupted():
-                self._commit(self._done_in_block, None, self._snapshot())
+                self._commit(self._done_in_block, None, self._stands.checkpoint())
         except Exception:  # noqa: BLE001 - whatever a method's snapshot raises, steps are charged
             return self._journal.left_to_recovery
         return True
@@ -317,14 +325,14 @@ class Door:
             self._interrupt.end()
             raise
 
-    def _commit(self, uses: int, outputs: State | None, method: State | None) -> None:
+    def _commit(self, uses: int, outputs: State | None, checkpoint: Checkpoint | None) -> None:
         if self._before_commit is not None and self._shut is None:
             with self.breaking():
                 self._before_commit()
         self._before_commit = None
         before, self._shut = self._shut, self._shut or _NOT_SAVED
         with self._interrupt.uninterrupted():
-            self._journal.commit(uses, outputs, method)
+            self._journal.commit(uses, outputs, checkpoint)
             self._done_in_block = 0
             self._shut = before
         self._interrupt.end()

@@ -253,7 +253,7 @@ class PrivateRecords:
             chunks = ((v, owners) for v, _, owners in self._apply(vector_of, form))
             return self._summation.one_shot(mechanism, start, chunks)
 
-        if mechanism.noise == EXACT:
+        if mechanism.arithmetic == EXACT:
             grid = Grid.of(clip, mechanism.sigma)
             on_grid = partial(GridSum, grid, form[0], door.device, single)
             return door.release(mechanism, 1, lambda: total_from(on_grid), grid)
@@ -264,7 +264,7 @@ class PrivateRecords:
         """Check `fn` on random and extreme rows; returns the shape of its value for one row, which
         is therefore public."""
         like, device = self._records, self._door.device
-        exact = any(getattr(m, "noise", None) == EXACT for m in self._door.plan.mechanisms)
+        exact = any(m.arithmetic == EXACT for m in self._door.plan.mechanisms)
         with isolated_rng(self._door.noise.callback_stream_seed()), torch.no_grad():
             few = random_batch(like, TRIAL_ROWS, device)
             values = check_rows(lambda batch: _dense(fn(batch)), few, what)

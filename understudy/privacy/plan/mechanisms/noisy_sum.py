@@ -1,0 +1,46 @@
+"""One noisy sum of per-unit vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from understudy.privacy.plan.mechanisms.checks import check_positive
+from understudy.privacy.plan.mechanisms.mechanism import FLOAT
+from understudy.privacy.plan.mechanisms.one_shot import OneShot
+
+
+@dataclass(frozen=True)
+class NoisySum(OneShot):
+    """One Gaussian release of the sum of per-unit vectors.
+
+    Guarantee: each unit's vector has L2 norm at most `clip`, so adding or removing one
+    unit moves the sum by at most `clip`; noise of standard deviation `sigma * clip` is
+    added to every coordinate. Event: one Gaussian with multiplier `sigma`, or one discrete
+    Gaussian where `noise` is "exact" (see `OneShot`).
+    """
+
+    kind: ClassVar[str] = "noisy-sum"
+    name: str
+    clip: float
+    sigma: float
+    part: str = "train"
+    noise: str = FLOAT
+
+    @property
+    def unit_norm(self) -> float:
+        return self.clip
+
+    def check(self) -> None:
+        check_positive(self, "clip")
+        super().check()
+
+    def words(self) -> str:
+        return (
+            f"The sum over units of one vector each, of norm at most {self.clip:g}, leaves once "
+            f"with Gaussian noise of {self.sigma:.4g} times that norm."
+        )
+
+    @classmethod
+    def example(cls) -> NoisySum:
+        return cls("sum", clip=0.5, sigma=1.0)

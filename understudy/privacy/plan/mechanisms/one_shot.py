@@ -1,0 +1,54 @@
+"""Sums over units that are released with noise of either arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import is_dataclass, replace
+from typing import cast
+
+from understudy.errors import UserError
+from understudy.privacy.plan.events import DiscreteGaussian, Event, Gaussian
+from understudy.privacy.plan.mechanisms.mechanism import EXACT, NOISES, Mechanism
+from understudy.privacy.plan.mechanisms.unit_sum import UnitSum
+
+LEAST_EXACT_SIGMA = 2.0**-6
+MOST_EXACT_SIGMA = 2.0**20
+"""Between them a sensitivity has 16 to 2^30 steps of the grid, whose squares fit integers."""
+
+
+class OneShot(UnitSum):
+    """The plain sum over units, in floating point or on a grid of whole numbers.
+
+    With `noise` "exact" the vectors are whole numbers of steps, bounded after they were rounded,
+    and so is the noise: one discrete Gaussian with multiplier at least `sigma`, charged as `sigma`
+    (see `understudy.privacy.sums.grid`).
+    """
+
+    can_be_exact = True
+    noise: str
+
+    @property
+    def arithmetic(self) -> str:
+        return self.noise
+
+    def events(self, uses: int) -> tuple[Event, ...]:
+        if not uses:
+            return ()
+        exact = self.noise == EXACT
+        return (DiscreteGaussian(self.sigma, uses) if exact else Gaussian(self.sigma, uses),)
+
+    def check(self) -> None:
+        super().check()
+        if self.noise not in NOISES:
+            raise UserError(
+                f"noise of {self.name!r} must be {' or '.join(NOISES)}, not {self.noise!r}."
+            )
+        within = LEAST_EXACT_SIGMA <= self.sigma <= MOST_EXACT_SIGMA
+        if self.noise == EXACT and not within:
+            raise UserError(
+                f"exact noise takes a sigma from {LEAST_EXACT_SIGMA:g} to {MOST_EXACT_SIGMA:g}; "
+                f"{self.name!r} has {self.sigma:g}; use float noise, or another epsilon."
+            )
+
+    def with_arithmetic(self, noise: str) -> Mechanism:
+        assert is_dataclass(self)
+        return cast(Mechanism, replace(self, noise=noise))

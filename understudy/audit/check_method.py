@@ -230,7 +230,7 @@ class _Examination:
         _require(done.returncode == 0, f"on a machine with only these: {last[0]}")
 
     def _facts(self) -> Facts:
-        return made_up_facts(self._method.info.parts)
+        return made_up_facts(self._method.info.parts, self._method.info.hides)
 
 
 def _few_records(result: Sampler | FixedSet) -> Records:
@@ -248,6 +248,8 @@ def _require_form(records: Records, facts: Facts) -> None:
     label = facts.schema.label_attribute
     _require(records.shape == facts.shape, "its records have another shape.")
     _require(records.schema.label == label.name, f"its records have no label {label.name!r}.")
+    shown = set(records.schema.names) & set(facts.schema.sensitive)
+    _require(not shown, f"its records show what is to be hidden: {', '.join(sorted(shown))}.")
     for attribute in records.schema.attributes:
         same = attribute in facts.schema.attributes
         _require(same, f"attribute {attribute.name!r} of its records is none of the private ones.")

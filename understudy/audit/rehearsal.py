@@ -45,18 +45,26 @@ _SAMPLES = 7
 _PUBLIC = 20
 
 
-def made_up_records(count: int, seed: int) -> Records:
-    """Random 8x8 grey images in three classes."""
-    rng = np.random.default_rng(seed)
-    return Records(
-        rng.integers(0, 256, (count, 1, 8, 8), dtype=np.uint8),
-        {"label": rng.integers(0, 3, count)},
-        Schema((Attribute("label", ("a", "b", "c")),), label="label"),
-    )
+_LABEL = Schema((Attribute("label", ("a", "b", "c")),), label="label")
+
+_HIDING = Schema(
+    (*_LABEL.attributes, Attribute("kept", ("d", "e")), Attribute("hidden", ("f", "g"))),
+    label="label",
+    sensitive=("hidden",),
+    utility=("kept",),
+)
 
 
-def made_up_facts(parts: Iterable[str]) -> Facts:
-    like = made_up_records(1, 0)
+def made_up_records(count: int, seed: int, hides: bool = False) -> Records:
+    """Random 8x8 grey images in three classes; for a method that hides, with what it hides."""
+    rng, schema = np.random.default_rng(seed), _HIDING if hides else _LABEL
+    images = rng.integers(0, 256, (count, 1, 8, 8), dtype=np.uint8)
+    codes = {a.name: rng.integers(0, len(a.classes), count) for a in schema.attributes}
+    return Records(images, codes, schema)
+
+
+def made_up_facts(parts: Iterable[str], hides: bool = False) -> Facts:
+    like = made_up_records(1, 0, hides)
     counts = dict.fromkeys(parts, DECLARED)
     return Facts(sum(counts.values()), counts, like.shape, like.schema)
 
@@ -90,7 +98,10 @@ def rehearse(
         )
         context = _Context(door)
         names = method.info.parts
-        parts = {part: made_up_records(count, seed + i) for i, part in enumerate(names)}
+        parts = {
+            part: made_up_records(count, seed + i, method.info.hides)
+            for i, part in enumerate(names)
+        }
         handles = door.handles(parts, dict.fromkeys(names, DECLARED))
         try:
             result = method.fit(config, handles, plan, made_up_public(method), context)

@@ -195,6 +195,10 @@ class ChecksPublic(Protocol):
         ...
 
 
+Parts = Mapping[str, "PrivateRecords"]
+"""A handle to the private records of each part, by the names of `info.parts`."""
+
+
 class Method(Protocol):
     """The whole extension contract; `understudy check-method` tests it."""
 
@@ -210,7 +214,7 @@ class Method(Protocol):
     def fit(
         self,
         config: Any,
-        parts: Mapping[str, PrivateRecords],
+        parts: Parts,
         plan: Plan,
         public: PublicInputs,
         context: Context,

@@ -273,6 +273,8 @@ def _refuse_unused(config: RunConfig, method: Method) -> None:
     info = method.info
     if config.hide and not info.hides:
         raise UserError(f"{info.name} hides no attribute; leave --hide out.")
+    if info.hides and not config.hide:
+        raise UserError(f"{info.name} hides an attribute; name it with --hide.")
     if config.keep and not info.hides:
         raise UserError(f"{info.name} keeps nothing but the label; leave --keep out.")
     if config.public and not info.public_records:

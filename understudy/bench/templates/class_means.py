@@ -110,8 +110,7 @@ class ClassMeans:
         context: Context,
     ) -> ClassMeansSynthesizer:
         del public, context
-        private, planned = parts["train"], plan.mechanism(SUM)
-        assert isinstance(planned, NoisySum)
+        private, planned = parts["train"], plan.mechanism(SUM, NoisySum)
         channels, height, width = private.shape
         grid = (min(config.grid, height), min(config.grid, width))
         classes, values = len(private.schema.classes), channels * grid[0] * grid[1]

@@ -83,7 +83,7 @@ class OwnerData:
     metrics: the content of `metrics.json`, or None when nothing was evaluated.
     counts: realised numbers of records by name (parts, duplicates dropped).
     warnings: what the owner must look at before a release, such as near copies.
-    samples: synthetic records that only the owner may see; None shows what others see.
+    own_samples: synthetic records that only the owner may see; None shows what others see.
     """
 
     own_ledger: Sequence[Mapping[str, Any]] = ()
@@ -94,10 +94,10 @@ class OwnerData:
     warnings: Sequence[str] = ()
     notes: Sequence[str] = ()
     hardware: Mapping[str, str] = field(default_factory=dict)
-    samples: Records | None = None
+    own_samples: Records | None = None
 
     def __post_init__(self) -> None:
-        _refuse_units(self.samples)
+        _refuse_units(self.own_samples)
         if self.metrics is not None and self.metrics.get("format") != METRICS_FORMAT:
             raise UserError(
                 f"metrics has format {self.metrics.get('format')!r}; "

@@ -124,7 +124,7 @@ def _owner_context(data: ReportData, owner: OwnerData) -> dict[str, Any]:
         "warnings": list(owner.warnings),
         "notes": list(owner.notes),
         "hardware": list(owner.hardware.items()),
-        **({} if owner.samples is None else {"sheet": _sheet(owner.samples)}),
+        **({} if owner.own_samples is None else {"sheet": _sheet(owner.own_samples)}),
     }
 
 

@@ -50,7 +50,7 @@ def write_run_reports(
         digest=digest,
     )
     owner = _owner_data(folder, prepared, records, own)
-    owner = replace(owner, samples=None if shown else pictures)
+    owner = replace(owner, own_samples=None if shown else pictures)
     owner_path, _ = write_reports(folder.path, public, owner)
     return owner_path
 

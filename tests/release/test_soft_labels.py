@@ -95,6 +95,12 @@ def test_a_claim_of_soft_labels_that_are_none_does_not_verify(tmp_path: Path) ->
     assert "columns are not those of the claim's schema" in " ".join(verify(hard.folder).problems)
 
 
+def test_a_summary_names_the_soft_attributes() -> None:
+    assert summarise(soft_records()).soft == ("digit",)
+    assert summarise(make_records(soft=True, extra=True)).soft == ("mood",)
+    assert summarise(make_records()).soft == ()
+
+
 @pytest.mark.parametrize("soft", [("other",), ("digit", "digit"), ("mood", "digit")])
 def test_soft_names_attributes_in_their_order(soft: tuple[str, ...]) -> None:
     summary = summarise(make_records(soft=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -42,8 +42,8 @@ def require_published(entry: Entry, parts: Mapping[str, Mapping[str, Column]], p
 
 def verdict(entry: Entry, folder: Path) -> str:
     """In words, for the provenance: are the raw files byte for byte the published ones?"""
-    here = [name for name in entry.md5 if (folder / name).is_file()]
-    other = [name for name in here if _md5(folder / name) != entry.md5[name]]
+    here = dict(_raw_files(entry, folder))
+    other = [name for name, path in here.items() if _md5(path) != entry.md5[name]]
     if not here:
         return "raw files"
     if not other:
@@ -98,6 +98,15 @@ def kinship(entry: Entry, parts: Mapping[str, int]) -> str:
 
 def _listed(values: Sequence[float]) -> str:
     return ", ".join(f"{value:.6f}" for value in values)
+
+
+def _raw_files(entry: Entry, folder: Path) -> Iterator[tuple[str, Path]]:
+    """The files of a known md5 that are there, in the dataset's folder or one of its roots."""
+    for name in entry.md5:
+        places = [folder / root / name for root in ("", *entry.roots)]
+        found = next((place for place in places if place.is_file()), None)
+        if found is not None:
+            yield name, found
 
 
 def _require_count(entry: Entry, part: str, found: int, place: str) -> None:

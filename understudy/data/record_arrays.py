@@ -28,7 +28,7 @@ def save_records(folder: Path, records: Records) -> None:
         if (folder / name).exists():
             raise UserError(f"{folder} already holds {name}; save records into a new folder.")
     with new_file(folder / _ARRAYS) as file:
-        np.savez(file, **arrays_of(replace(records, units=None)))
+        np.savez(file, **arrays_of(replace(records, units=None)))  # type: ignore[arg-type]
     with new_file(folder / _SCHEMA) as file:
         file.write(json.dumps(records.schema.to_json(), indent=1).encode())
     sync_folder(folder)

@@ -71,17 +71,34 @@ def list_datasets() -> Listing:
             entry.name,
             "x".join(str(side) for side in entry.shape),
             " / ".join(f"{part.count:,}" for part in entry.parts.values()),
+            "yes" if entry.terms.pictures_shown else "no",
+            "yes" if entry.terms.models_shipped else "no",
             entry.licence,
             entry.summary,
         )
         for entry in catalog().values()
     )
+    notes = tuple(f"{entry.name}: {entry.notes}." for entry in catalog().values() if entry.notes)
     place = os.environ.get(DATA_VARIABLE)
     where = f"{DATA_VARIABLE}={place}" if place else f"{DATA_VARIABLE} is not set"
     return Listing(
-        ("dataset", "image", "train / test", "licence", "summary"),
+        (
+            "dataset",
+            "image",
+            "train / test",
+            "pictures shown",
+            "models shipped",
+            "licence",
+            "summary",
+        ),
         rows,
-        after=("", f"Raw files are looked for under ${DATA_VARIABLE}/<name>/ ({where})."),
+        after=(
+            "",
+            f"Raw files are looked for under ${DATA_VARIABLE}/<name>/ ({where}).",
+            "pictures shown: whether pictures of it, or of a model of it, may stand in what others "
+            "see; models shipped: whether a model trained on it may be handed on.",
+            *notes,
+        ),
     )
 
 

@@ -19,6 +19,7 @@ from understudy.data.dedup import deduplicate
 from understudy.data.load import Dataset, load
 from understudy.data.records import Records
 from understudy.data.schema import Schema
+from understudy.data.terms import licence_of_models, terms_of
 from understudy.encoders.autoencoder_training import Checkpoint, settings_mark
 from understudy.encoders.encoder import FILE, Encoder
 from understudy.encoders.file import encoder_digest, read_encoder, write_encoder
@@ -121,6 +122,7 @@ def init_encoder(
         )
     check_places(request.run, out, path, resume=resume)
     choose_device(request.run.device)
+    _say_terms(request.run.source, shown)
     if _is_public(request):
         encoder = _learn_publicly(request, path, shown)
         return PublishedEncoder(out, _write(out, encoder), encoder)
@@ -130,6 +132,12 @@ def init_encoder(
             "--public-data if it is public, or --reveal REASON for no guarantee."
         )
     return _learn_through_the_door(request, out, path, resume, home, shown)
+
+
+def _say_terms(source: str, progress: Progress) -> None:
+    terms = terms_of(source)
+    if not terms.models_shipped:
+        progress.say(f"an encoder of {source} is not to be handed on, because {terms.because}.")
 
 
 def _is_public(request: EncoderRequest) -> bool:
@@ -153,7 +161,7 @@ def _learn_publicly(request: EncoderRequest, folder: Path, progress: Progress) -
         PUBLIC,
         0.0,
         settings=_words(settings),
-        licence=dataset.licence,
+        licence=licence_of_models(config.source, dataset.licence),
     )
     records = deduplicate(_training_part(dataset)).records
     # The whole config stands in the mark: going on with other options would mix two runs.
@@ -227,7 +235,7 @@ def _cited(encoder: Encoder, folder: RunFolder, prepared: Prepared) -> Encoder:
         ledger=entries[-1].hash,
         entries=len(entries),
         settings=_words(prepared.settings),
-        licence=prepared.material.dataset.licence,
+        licence=licence_of_models(prepared.config.source, prepared.material.dataset.licence),
     )
     return replace(encoder, provenance=provenance)
 

@@ -29,7 +29,7 @@ from understudy.run.prepare import (
     sample_count,
 )
 from understudy.run.publish import Target, publish
-from understudy.run.reports import write_run_reports
+from understudy.run.reports import terms_warning, write_run_reports
 from understudy.run.sampling import sample
 from understudy.run.start import begin, check_same_facts, enter_and_execute, noise_of, resumed
 
@@ -134,7 +134,7 @@ def synthesize(
     prepared = prepare(config, home, shown)
     title = title or f"Synthetic stand-in for {prepared.material.dataset.name}"
     check_words(prepared.facts.schema, title, config.unit)
-    for warning in (delta_warning(prepared), time_warning(prepared)):
+    for warning in (delta_warning(prepared), time_warning(prepared), terms_warning(config)):
         if warning:
             shown.say(warning)
     book = open_book(config, home)  # before the run folder: a home that cannot be used leaves none

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -79,13 +80,19 @@ def main() -> None:
     module, _, name = job["method"].partition(":")
     become_bare(module.partition(".")[0])
     from understudy.audit.rehearsal import rehearse
+    from understudy.data.weights_file import WeightsFile
     from understudy.methods.config import build_config
     from understudy.methods.contract import Synthesizer
     from understudy.privacy.plan.plan import Plan
 
     method = getattr(importlib.import_module(module), name)()
     config = build_config(method.Config, job["config"])
-    result = rehearse(method, config, Plan.from_json(job["plan"]), count=60, seed=1).result
+    weights = {
+        name: WeightsFile.from_json(facts, Path(facts["path"]))
+        for name, facts in job["weights"].items()
+    }
+    plan = Plan.from_json(job["plan"])
+    result = rehearse(method, config, plan, count=60, seed=1, weights=weights).result
     if isinstance(result, Synthesizer):
         result.sample(3, seed=0)
 

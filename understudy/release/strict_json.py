@@ -75,6 +75,10 @@ class Fields:
         self._data = data
         self._seen: set[str] = set()
 
+    def has(self, name: str) -> bool:
+        """Whether a field is there that earlier versions did not write."""
+        return name in self._data
+
     def text(self, name: str) -> str:
         value = self._get(name)
         return value if isinstance(value, str) else self._wrong(name, "words", value)

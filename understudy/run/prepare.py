@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +28,8 @@ from understudy.run.assumed import assumed_public
 from understudy.run.config import RunConfig
 from understudy.run.folder import RunFolder
 from understudy.run.limit import limited_test, limited_train
-from understudy.run.public import load_public, public_facts
+from understudy.run.public import PublicData, load_public, public_facts
+from understudy.run.public_options import public_sources, weights_sources
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Prepared:
     """A run that has everything but its noise.
 
     noise: the arithmetic that it will be drawn and added in, "exact" or "float".
-    public: the data that the owner declares public, if the method uses any.
+    public: what the owner declares public, as far as the method uses any.
     """
 
     config: RunConfig
@@ -56,7 +57,7 @@ class Prepared:
     material: Material
     facts: Facts
     noise: str
-    public: Dataset | None = None
+    public: PublicData = field(default_factory=PublicData)
 
 
 def prepare(
@@ -258,9 +259,7 @@ def _refuse_unused(config: RunConfig, method: Method) -> None:
         raise UserError(f"{info.name} hides no attribute; leave --hide out.")
     if config.keep and not info.hides:
         raise UserError(f"{info.name} keeps nothing but the label; leave --keep out.")
-    if config.public and not info.public_records:
-        raise UserError(f"{info.name} uses no public data; leave --public out.")
-    if any(entry.needed for entry in info.public_records) and config.public is None:
-        raise UserError(f"{info.name} needs public data; name them with --public.")
+    public_sources(config.public, info)
+    weights_sources(config.weights, info)
     if config.epsilon is None and info.claim != "empirical":
         raise UserError(f"{info.name} needs --epsilon (1 or 10, say).")

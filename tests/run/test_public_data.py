@@ -34,7 +34,7 @@ from understudy.run import public
 from understudy.run.config import RunConfig
 from understudy.run.prepare import Prepared, prepare, run_facts
 from understudy.run.public import PublicData
-from understudy.run.start import method_inputs
+from understudy.run.start import begin, check_same_facts, method_inputs
 
 KEY = b"k" * 32
 
@@ -159,7 +159,7 @@ class TestWeights:
             ("faces", "records", "digits"),
             ("warm", "weights", "w.npz"),
             ("cold", "weights", "c.npz"),
-        ]
+        ], "not every public input is named"
         assert [i["sha256"] for i in inputs[1:]] == [digest_of(warm), digest_of(cold)]
         assert all(i["provenance"].startswith("declared public") for i in inputs[1:])
         assert str(tmp_path) not in str(inputs)
@@ -247,7 +247,7 @@ def test_a_release_states_every_public_input_and_verifies(workplace: Workplace) 
     claim = json.loads((workplace / "out" / "claim.json").read_text())
     stated = {one["use"]: one for one in claim["public_inputs"]}
     assert stated["warm"]["sha256"] == digest_of(warm)
-    assert stated["faces"]["licence"] == "CC BY 4.0"
+    assert stated["faces"]["licence"] == "CC BY 4.0", "the licence is left out"
     sentence = next(s for s in claim["statement"] if s.startswith("Public inputs"))
     assert "digits, records used as 'faces' (UCI" in sentence
     assert "licence: CC BY 4.0" in sentence
@@ -286,3 +286,18 @@ def test_public_inputs_that_version_0_1_stated_are_the_same_in_fewer_words(photo
     assert set(one) == {"name", "provenance"}
     assert RunFacts.from_json(facts.as_version_0_1().to_json()) == facts.as_version_0_1()
     assert RunFacts.from_json(facts.to_json()) == facts
+
+
+def test_a_run_that_version_0_1_began_with_public_data_goes_on(photos: str, tmp_path: Path) -> None:
+    """Its plan says less of them, and must not say otherwise."""
+    now = prepared(photos, "digits")
+    folder = begin(tmp_path / "run", now, NoiseSource())
+    plan = json.loads((folder.path / "plan.json").read_text())
+    (stated,) = plan["run"]["public_inputs"]
+    plan["run"]["public_inputs"] = [{key: stated[key] for key in ("name", "provenance")}]
+    (folder.path / "plan.json").write_text(json.dumps(plan))
+    check_same_facts(folder, now, NoiseSource())
+    plan["run"]["public_inputs"][0]["name"] = "other digits"
+    (folder.path / "plan.json").write_text(json.dumps(plan))
+    with pytest.raises(UserError, match="public_inputs differ"):
+        check_same_facts(folder, now, NoiseSource())

@@ -75,7 +75,7 @@ def test_weights_count_by_their_content(tmp_path: Path, lookup: Lookup) -> None:
         path.write_bytes(content)
         keys.append(phase_keys(replace(CELL, weights=(str(path),)), data=None, lookup=lookup))
     assert keys[0] == keys[1]
-    assert differing(keys[0], keys[2]) == FIT
+    assert differing(keys[0], keys[2]) == FIT, "other weights are the same fit"
 
 
 def test_the_only_public_data_are_the_same_under_their_name(lookup: Lookup) -> None:

@@ -1,4 +1,4 @@
-"""The commands that only tell: methods, datasets, spent, version, help, completion."""
+"""The commands that only tell: methods, datasets, weights, spent, version, help, completion."""
 
 from __future__ import annotations
 
@@ -69,6 +69,19 @@ def test_datasets_say_where_their_files_belong(workplace: Workplace) -> None:
     assert "/some/where" in said
     names = [row["dataset"] for row in workplace.run("datasets", "--json").json()["rows"]]
     assert {"digits", "portraits", "mnist", "fashion-mnist"} <= set(names)
+
+
+def test_weights_say_what_they_are_and_whether_they_are_here(workplace: Workplace) -> None:
+    with mock.patch.dict(os.environ, {"UNDERSTUDY_WEIGHTS": "/some/where"}):
+        said = workplace.run("weights").succeeded().out
+        rows = workplace.run("weights", "--json").json()["rows"]
+    assert "/some/where" in said
+    assert max(map(len, said.splitlines())) <= 80
+    assert {row["name"] for row in rows} >= {"taef2", "lenet-mnist", "inception-2015-12-05"}
+    for row in rows:
+        assert row["sha256"] in said
+        assert f"licence: {row['licence'] or 'unknown'}" in said
+        assert not row["here"] or row["name"] not in ("taef2", "lenet-mnist")
 
 
 def test_two_releases_compose(workplace: Workplace) -> None:

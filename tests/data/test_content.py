@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.data.content import contents
+from understudy.data.content import content_digest, contents
 from understudy.data.records import Records
 from understudy.data.schema import Attribute, Schema
 
@@ -47,3 +47,14 @@ def test_the_order_of_columns_does_not_count():
     one = Records(features, columns, Schema(attributes))
     two = Records(features, columns, Schema(attributes[::-1], label="a"))
     assert list(contents(one)) == list(contents(two))
+
+
+def test_a_digest_covers_pixels_labels_and_their_order():
+    schema = Schema((Attribute("a", ("x", "y")),))
+    pixels = np.arange(4, dtype=np.float32).reshape(2, 2)
+    first = Records(pixels, {"a": np.array([0, 1])}, schema)
+    assert content_digest(first) == content_digest(first.select(np.array([0, 1])))
+    labels = Records(pixels, {"a": np.array([1, 1])}, schema)
+    assert content_digest(first) != content_digest(labels), "other labels have the same digest"
+    assert content_digest(first) != content_digest(first.select(np.array([1, 0])))
+    assert content_digest(first) != content_digest(first.select(np.array([0])))

@@ -196,6 +196,7 @@ def divisors_are_declared(folder: Path) -> bool:
 def the_book_knows_before_the_first_record_is_read(folder: Path) -> bool:
     """At the first look at a private record the whole plan stands in the owner's book."""
     from understudy.run.folder import RunFolder
+    from understudy.run.public import PublicData
     from understudy.run.start import enter_and_execute
 
     book = Book.open("a test", home=folder / "home")
@@ -222,7 +223,7 @@ def the_book_knows_before_the_first_record_is_read(folder: Path) -> bool:
         method=Reading(),
         material=SimpleNamespace(parts={"train": records(5)}),
         facts=SimpleNamespace(counts={"train": 5}),
-        public=None,
+        public=PublicData(),
     )
     enter_and_execute(prepared, run, book, NoiseSource(), Silent())  # type: ignore[arg-type]
     return bool(known) and all(known)

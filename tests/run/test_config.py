@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,25 @@ def test_a_config_comes_back_from_its_file(tmp_path: Path) -> None:
     config = RunConfig("digits", "dp-merf", epsilon=1.0, seed=3, noise="exact", changes=("a=1",))
     write_config(tmp_path, config)
     assert read_config(tmp_path) == config
+
+
+@pytest.mark.parametrize(
+    ("written", "read"), [("digits", ("digits",)), ("null", ()), ("[a=digits]", ("a=digits",))]
+)
+def test_public_data_are_read_as_version_0_1_wrote_them(
+    written: str, read: tuple[str, ...], tmp_path: Path
+) -> None:
+    given = RunConfig("digits", "dp-merf", epsilon=1.0)
+    write_config(tmp_path, given)
+    path = tmp_path / "config.yaml"
+    lines = path.read_text().replace("public: []", f"public: {written}").splitlines()
+    path.write_text("\n".join(line for line in lines if not line.startswith("weights")))
+    assert read_config(tmp_path) == replace(given, public=read)
+
+
+def test_one_public_input_needs_no_tuple() -> None:
+    config = RunConfig("digits", "pdp-diffusion", 1.0, public="mnist", weights=None)  # type: ignore[arg-type]
+    assert (config.public, config.weights) == (("mnist",), ())
 
 
 @pytest.mark.parametrize(

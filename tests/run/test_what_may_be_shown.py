@@ -56,10 +56,10 @@ def test_no_claim_lets_them_out(name: str, epsilon: float | None) -> None:
 
 
 def test_public_data_count_too_for_nothing_bounds_what_is_kept_of_them() -> None:
-    config = RunConfig("digits", "pdp-diffusion", 1.0, public="celeba")
+    config = RunConfig("digits", "pdp-diffusion", 1.0, public=("images=celeba",))
     assert not may_be_shown(config)
     assert str(terms_warning(config)).startswith("warning: celeba is not to be shown")
-    assert may_be_shown(RunConfig("digits", "pdp-diffusion", 1.0, public="mnist"))
+    assert may_be_shown(RunConfig("digits", "pdp-diffusion", 1.0, public=("mnist",)))
 
 
 def test_a_path_to_the_files_is_no_way_around(

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -79,12 +80,18 @@ def main() -> None:
     module, _, name = job["method"].partition(":")
     become_bare(module.partition(".")[0], job["needs"])
     from understudy.audit.rehearsal import rehearse
+    from understudy.data.weights_file import WeightsFile
     from understudy.methods.config import build_config
     from understudy.privacy.plan.plan import Plan
 
     method = getattr(importlib.import_module(module), name)()
     config = build_config(method.Config, job["config"])
-    rehearse(method, config, Plan.from_json(job["plan"]), count=60, seed=1)
+    weights = {
+        name: WeightsFile.from_json(facts, Path(facts["path"]))
+        for name, facts in job["weights"].items()
+    }
+    plan = Plan.from_json(job["plan"])
+    rehearse(method, config, plan, count=60, seed=1, weights=weights)
 
 
 if __name__ == "__main__":

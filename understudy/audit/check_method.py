@@ -12,15 +12,18 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from understudy.audit.rehearsal import Rehearsal, made_up_facts, rehearse
 from understudy.data.records import Records
+from understudy.data.weights import given_weights
+from understudy.data.weights_file import WeightsFile
 from understudy.errors import UserError
 from understudy.methods.config import (
     ResolvedConfig,
@@ -65,13 +68,23 @@ class CheckResult:
 
 
 def check_method(
-    method: Method, changes: Sequence[str] = (), progress: Progress | None = None
+    method: Method,
+    changes: Sequence[str] = (),
+    progress: Progress | None = None,
+    weights: Mapping[str, WeightsFile] = MappingProxyType({}),
 ) -> list[CheckResult]:
     """Run every contract check; later checks are left out once the method cannot fit.
 
-    `changes` are `key=value` settings on top of the method's preset for dataset `check`.
+    `changes` are `key=value` settings on top of the method's preset for dataset `check`. `weights`
+    are public weights by name, beside those that it takes where none are named; public records are
+    made up.
     """
-    examination = _Examination(method, changes)
+    usual = {
+        entry.name: given_weights(entry.default)
+        for entry in method.info.public_weights
+        if entry.default is not None and entry.name not in weights
+    }
+    examination = _Examination(method, changes, {**usual, **weights})
     results: list[CheckResult] = []
     checks = examination.checks()
     with (progress or Silent()).task(f"checking {method.info.name}", len(checks)) as bar:
@@ -98,8 +111,11 @@ def _problem(check: Callable[[], None]) -> str | None:
 class _Examination:
     """The checks on one method, sharing one plan and one rehearsal."""
 
-    def __init__(self, method: Method, changes: Sequence[str]) -> None:
+    def __init__(
+        self, method: Method, changes: Sequence[str], weights: Mapping[str, WeightsFile]
+    ) -> None:
         self._method = method
+        self._weights = weights
         self._changes = changes
         self._resolved: ResolvedConfig
         self._plan: Plan
@@ -143,7 +159,7 @@ class _Examination:
         _require(much < little, "spend(sigma) does not get cheaper with more noise.")
 
     def _check_fit(self) -> None:
-        self._first = rehearse(self._method, self._resolved.config, self._plan, count=_FEW, seed=1)
+        self._first = self._rehearsed(self._method, _FEW, 1)
         for mechanism in self._plan.mechanisms:
             used = self._first.spent.get(mechanism.name, 0)
             _require(used > 0, f"mechanism {mechanism.name!r} is planned and never used.")
@@ -201,10 +217,9 @@ class _Examination:
 
     def _check_replay(self) -> None:
         """The same door outputs on other records, and another number of them."""
-        method, config, plan = type(self._method)(), self._resolved.config, self._plan
-        first = rehearse(method, config, plan, count=_FEW, seed=1)
+        first = self._rehearsed(type(self._method)(), _FEW, 1)
         tape = Tape.replay(first.tape)
-        second = rehearse(type(self._method)(), config, plan, count=_MANY, seed=1001, tape=tape)
+        second = self._rehearsed(type(self._method)(), _MANY, 1001, tape)
         _require(tape.finished, "it asked the door for fewer outputs than before.")
         for name, trace in first.traces.items():
             same = second.traces[name] == trace
@@ -217,6 +232,10 @@ class _Examination:
             "config": config_to_json(self._resolved.config),
             "plan": self._plan.to_json(),
             "needs": list(self._method.info.needs),
+            "weights": {
+                name: {**file.to_json(), "path": str(file.path.resolve())}
+                for name, file in self._weights.items()
+            },
         }
         done = subprocess.run(
             [sys.executable, "-m", "understudy.audit.bare"],
@@ -228,6 +247,14 @@ class _Examination:
         )
         last = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
         _require(done.returncode == 0, f"on a machine with only these: {last[0]}")
+
+    def _rehearsed(
+        self, method: Method, count: int, seed: int, tape: Tape | None = None
+    ) -> Rehearsal:
+        config, plan = self._resolved.config, self._plan
+        return rehearse(
+            method, config, plan, count=count, seed=seed, tape=tape, weights=self._weights
+        )
 
     def _facts(self) -> Facts:
         return made_up_facts(self._method.info.parts, self._method.info.hides)

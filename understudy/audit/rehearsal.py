@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ import torch
 
 from understudy.data.records import Records
 from understudy.data.schema import Attribute, Schema
+from understudy.data.weights_file import WeightsFile
+from understudy.errors import UserError
 from understudy.methods.contract import (
     Facts,
     Fitted,
@@ -69,10 +72,22 @@ def made_up_facts(parts: Iterable[str], hides: bool = False) -> Facts:
     return Facts(sum(counts.values()), counts, like.shape, like.schema)
 
 
-def made_up_public(method: Method) -> PublicInputs:
-    """Public records for every name that the method asks for; the same ones every time."""
-    names = [entry.name for entry in method.info.public_records]
-    return PublicInputs({name: made_up_records(_PUBLIC, _SEED) for name in names})
+def made_up_public(
+    method: Method, weights: Mapping[str, WeightsFile] = MappingProxyType({})
+) -> PublicInputs:
+    """Public records for every name that the method asks for, the same ones every time.
+
+    weights: by name; nobody can make those up.
+    """
+    info = method.info
+    for entry in info.public_weights:
+        if entry.needed and entry.name not in weights:
+            raise UserError(
+                f"{info.name} needs public weights called {entry.name!r}, which cannot be made up; "
+                f"name them with --weights {entry.name}=FILE."
+            )
+    records = {entry.name: made_up_records(_PUBLIC, _SEED) for entry in info.public_records}
+    return PublicInputs(records, weights)
 
 
 @dataclass
@@ -87,7 +102,14 @@ class Rehearsal:
 
 
 def rehearse(
-    method: Method, config: Any, plan: Plan, *, count: int, seed: int, tape: Tape | None = None
+    method: Method,
+    config: Any,
+    plan: Plan,
+    *,
+    count: int,
+    seed: int,
+    tape: Tape | None = None,
+    weights: Mapping[str, WeightsFile] = MappingProxyType({}),
 ) -> Rehearsal:
     """Fit `method` on `count` made-up records, deterministically but for the door's noise."""
     tape = tape or Tape()
@@ -104,7 +126,7 @@ def rehearse(
         }
         handles = door.handles(parts, dict.fromkeys(names, DECLARED))
         try:
-            result = method.fit(config, handles, plan, made_up_public(method), context)
+            result = method.fit(config, handles, plan, made_up_public(method, weights), context)
             records = _records_of(result, handles[method.info.maps or method.info.first_part])
             door.settle()
         finally:

@@ -11,7 +11,18 @@ import typer
 
 from understudy.cli.bars import bars
 from understudy.cli.guard import guarded, print_json
-from understudy.cli.options import AsJson, Channels, DatasetName, Device, Home, Settings, Size, Unit
+from understudy.cli.options import (
+    AsJson,
+    Channels,
+    DatasetName,
+    Device,
+    Home,
+    Public,
+    Settings,
+    Size,
+    Unit,
+    Weights,
+)
 
 if TYPE_CHECKING:
     from understudy.run.audit import MethodAudit
@@ -55,6 +66,8 @@ def command(
     size: Size = None,
     channels: Channels = None,
     dataset: DatasetName = None,
+    public: Public = None,
+    weights: Weights = None,
     set_: Settings = None,
     seed: Annotated[int, typer.Option(help="For everything but noise, coins and sampling.")] = 0,
     device: Device = "auto",
@@ -78,6 +91,8 @@ def command(
         size=size,
         channels=channels,
         dataset=dataset,
+        public=tuple(public or ()),
+        weights=tuple(weights or ()),
         noise=noise,
         changes=tuple(set_ or ()),
         seed=seed,

@@ -10,7 +10,7 @@ import typer
 
 from understudy.cli.bars import bars
 from understudy.cli.guard import guarded, print_json
-from understudy.cli.options import AsJson, Settings
+from understudy.cli.options import AsJson, Settings, Weights
 
 
 @guarded
@@ -19,14 +19,20 @@ def command(
         str, typer.Argument(help="A method's name, pkg.module:Class or file.py:Class.")
     ],
     set_: Settings = None,
+    weights: Weights = None,
     as_json: AsJson = False,
 ) -> None:
     """Run the public contract tests on a method; exit code 1 if one fails."""
     from understudy.audit.check_method import check_method
+    from understudy.data.weights import given_weights
     from understudy.methods.registry import get_method
+    from understudy.run.public_options import weights_sources
 
     sys.path.append(str(Path.cwd()))  # a method is often checked where it is being written
-    results = check_method(get_method(target), tuple(set_ or ()), bars(as_json))
+    method = get_method(target)
+    sources = weights_sources(tuple(weights or ()), method.info)
+    files = {name: given_weights(source) for name, source in sources.items()}
+    results = check_method(method, tuple(set_ or ()), bars(as_json), files)
     if as_json:
         rows = [{"check": r.name, "passed": r.passed, "problem": r.problem} for r in results]
         print_json({"method": target, "checks": rows})

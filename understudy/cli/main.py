@@ -21,6 +21,7 @@ from understudy.cli import (
     spent,
     synthesize,
     verify,
+    weights,
 )
 from understudy.cli import filter as filters
 
@@ -38,6 +39,7 @@ app.command("audit")(audit.command)
 app.command("spent")(spent.command)
 app.command("methods")(methods.command)
 app.command("datasets")(datasets.command)
+app.command("weights")(weights.command)
 app.command("check-method")(check_method.command)
 app.command("keygen")(keygen.command)
 app.add_typer(bench.app, name="bench")

@@ -22,6 +22,16 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the method; repeatable."),
 ]
+Public = Annotated[
+    list[str] | None,
+    typer.Option(metavar="[NAME=]DATA", help="Public data for the method; repeatable."),
+]
+Weights = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[NAME=]FILE", help="Public weights, or their name in `weights`; repeatable."
+    ),
+]
 Unit = Annotated[str | None, typer.Option(help="The column naming the person.")]
 Count = Annotated[int | None, typer.Option(help="Declared number of units.")]
 Size = Annotated[int | None, typer.Option(help="Crop and resize images to this side.")]

@@ -7,6 +7,7 @@ another record brings in a new class and the codes move up.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 
 import numpy as np
@@ -25,6 +26,15 @@ def contents(records: Records) -> Iterator[bytes]:
     ]
     for i, row in enumerate(features):
         yield head + row.tobytes() + b"".join([column[i] for column in columns])
+
+
+def content_digest(records: Records) -> str:
+    """SHA-256 over the content of all records, in order. Of private records it stays with the
+    owner."""
+    total = hashlib.sha256()
+    for content in contents(records):
+        total.update(_framed(content))
+    return total.hexdigest()
 
 
 def without_attributes(records: Records) -> Records:

@@ -71,6 +71,20 @@ def read_encoder(path: Path, digest: str | None = None) -> Encoder:
         return _build(facts, tensors)
 
 
+def stated_provenance(path: Path) -> Provenance | None:
+    """What an encoder file says that it learnt from; None where the file is no encoder's."""
+    with path.open("rb") as file:
+        head = file.read(8)
+        length = int.from_bytes(head, "little") if len(head) == 8 else 0
+        content = head + file.read(min(length, _LARGEST_HEADER))
+    try:
+        facts = _metadata(path, content)
+    except UserError:
+        return None
+    with reading(path):
+        return Provenance.from_json(facts["provenance"])
+
+
 def encoder_digest(encoder: Encoder) -> str:
     """The digest that the encoder's file has."""
     return _digest(_tensors(encoder), _facts(encoder))

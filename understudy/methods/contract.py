@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from understudy.data.records import Records
 from understudy.data.schema import Schema
+from understudy.data.weights_file import WeightsFile
 from understudy.errors import UserError
 from understudy.methods.info import TRAIN, MethodInfo
 from understudy.privacy.ledger.state import State
@@ -102,13 +103,14 @@ class Context(Protocol):
 
 @dataclass(frozen=True)
 class PublicInputs:
-    """Public records and weights that a method may look at freely, by name.
+    """Public records and weights that a method may look at freely, by the names in its `info`.
 
+    weights: files whose digest was compared; the method opens them, and never by unpickling.
     cache: where a method may keep what it made from them alone, for later runs; None: nowhere.
     """
 
     records: Mapping[str, Records] = field(default_factory=dict)
-    weights: Mapping[str, Path] = field(default_factory=dict)
+    weights: Mapping[str, WeightsFile] = field(default_factory=dict)
     cache: Path | None = None
 
 
@@ -188,10 +190,10 @@ class Forecasting(Protocol):
 
 @runtime_checkable
 class ChecksPublic(Protocol):
-    """What a method may also offer: to refuse public records before anything is spent."""
+    """What a method may also offer: to refuse public inputs before anything is spent."""
 
-    def check_public(self, records: Mapping[str, Records]) -> None:
-        """Records by the names in `info.public`; a `UserError` says what is wrong."""
+    def check_public(self, public: PublicInputs) -> None:
+        """A `UserError` says what is wrong with records or weights."""
         ...
 
 

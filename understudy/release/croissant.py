@@ -39,6 +39,7 @@ def croissant_bytes(
         "description": " ".join(claim.statement),
         **({"license": licence} if licence else {}),
         "version": "1.0.0",
+        **_based_on(claim),
         "distribution": [
             *(_file(name, digest) for name, digest in shards.items()),
             {
@@ -89,6 +90,22 @@ def croissant_problems(data: bytes, claim: Claim, shards: Mapping[str, str]) -> 
     if not problems and croissant_bytes(claim, title, licence, shards, soft) != data:
         problems.append("croissant.json says something else than the claim gives.")
     return problems
+
+
+def _based_on(claim: Claim) -> dict[str, Any]:
+    """Public inputs; nothing of those that version 0.1 said no more of than the description has."""
+    works = [
+        {
+            "@type": "sc:CreativeWork",
+            "name": one.name,
+            "description": f"{one.facts.kind} used as {one.facts.use}: {one.provenance}",
+            **({"license": one.facts.licence} if one.facts.licence else {}),
+            "sha256": one.facts.sha256,
+        }
+        for one in claim.public_inputs
+        if one.facts is not None
+    ]
+    return {"isBasedOn": works} if works else {}
 
 
 def _file(name: str, digest: str) -> dict[str, Any]:

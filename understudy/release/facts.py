@@ -8,7 +8,7 @@ Everything here is declared; nothing is measured on private records.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from understudy.privacy.plan.mechanisms import NOISES
@@ -42,21 +42,62 @@ class Randomness:
         return found
 
 
+RECORDS, WEIGHTS = "records", "weights"
+"""The kinds of public inputs."""
+
+
+@dataclass(frozen=True)
+class InputFacts:
+    """What is known of a public input beside its name and where it comes from.
+
+    use: the method's name for it. licence: None where it is unknown.
+    sha256: of the records' content as the method was given them, or of the file of weights.
+    """
+
+    use: str
+    kind: str
+    licence: str | None
+    sha256: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "use": self.use,
+            "kind": self.kind,
+            "licence": self.licence,
+            "sha256": self.sha256,
+        }
+
+    @staticmethod
+    def read(fields: Fields) -> InputFacts:
+        return InputFacts(
+            fields.text("use"),
+            fields.one_of("kind", (RECORDS, WEIGHTS)),
+            fields.optional_text("licence"),
+            fields.hexadecimal("sha256"),
+        )
+
+
 @dataclass(frozen=True)
 class PublicInput:
-    """Public records or weights that the method looked at freely."""
+    """Public records or weights that the method looked at freely.
+
+    facts: None in what version 0.1 wrote, and in what goes on from there.
+    """
 
     name: str
     provenance: str
+    facts: InputFacts | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "provenance": self.provenance}
+        named = {"name": self.name, "provenance": self.provenance}
+        return named if self.facts is None else {**named, **self.facts.to_json()}
 
     @staticmethod
     def read(fields: Fields) -> PublicInput:
-        found = PublicInput(fields.text("name"), fields.text("provenance"))
+        name, provenance = fields.text("name"), fields.text("provenance")
+        facts = InputFacts.read(fields) if fields.has("use") else None
         fields.end()
-        return found
+        return PublicInput(name, provenance, facts)
 
 
 @dataclass(frozen=True)
@@ -130,6 +171,11 @@ class RunFacts:
             "audited": self.audited,
             **({} if self.limit is None else {"limit": self.limit}),
         }
+
+    def as_version_0_1(self) -> RunFacts:
+        """The same facts as far as version 0.1 stated them."""
+        inputs = tuple(PublicInput(one.name, one.provenance) for one in self.public_inputs)
+        return replace(self, public_inputs=inputs)
 
     @staticmethod
     def from_json(data: Any) -> RunFacts:

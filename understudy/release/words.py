@@ -15,6 +15,7 @@ from understudy.privacy.plan.mechanisms import EXACT
 
 if TYPE_CHECKING:
     from understudy.release.claim import Claim
+    from understudy.release.facts import PublicInput
 
 _ROUNDING_SLACK = Decimal("1e-9")
 _DIGITS = 400
@@ -183,8 +184,18 @@ def _tuning(claim: Claim) -> str:
 def _public_inputs(claim: Claim) -> str:
     if not claim.public_inputs:
         return "No public data and no pretrained weights were used."
-    inputs = [f"{p.name} ({p.provenance})" for p in claim.public_inputs]
-    return f"Public inputs, treated as not private: {_listed(inputs)}."
+    inputs = _listed(_input_in_words(p) for p in claim.public_inputs)
+    return f"Public inputs, treated as not private: {inputs}."
+
+
+def _input_in_words(one: PublicInput) -> str:
+    if one.facts is None:
+        return f"{one.name} ({one.provenance})"
+    licence = "unknown" if one.facts.licence is None else one.facts.licence
+    return (
+        f"{one.name}, {one.facts.kind} used as {one.facts.use!r} ({one.provenance}; "
+        f"licence: {licence})"
+    )
 
 
 def _parts(claim: Claim) -> list[str]:

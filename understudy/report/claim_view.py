@@ -181,7 +181,13 @@ def _texts(value: str | Sequence[Any] | None) -> tuple[str, ...]:
 
 
 def _inputs(value: Sequence[Mapping[str, Any]] | None) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        (str(item.get("name") or "unnamed"), str(item.get("provenance") or "not stated"))
-        for item in value or ()
-    )
+    return tuple((str(item.get("name") or "unnamed"), _said_of(item)) for item in value or ())
+
+
+def _said_of(item: Mapping[str, Any]) -> str:
+    """Where a public input comes from; version 0.1 told no more than that."""
+    told = str(item.get("provenance") or "not stated")
+    if "use" not in item:
+        return told
+    licence = item.get("licence") or "unknown"
+    return f"{item['kind']} used as {item['use']}; {told}; licence: {licence}; {item['sha256']}"

@@ -10,6 +10,7 @@ from understudy.data.load import Dataset, load
 from understudy.errors import UserError
 from understudy.methods.config import ResolvedConfig, describe_config, resolve_config
 from understudy.methods.contract import Facts, Forecasting, Method
+from understudy.methods.info import PublicRecords, PublicWeights
 from understudy.methods.presets import find_presets
 from understudy.methods.registry import get_method, method_names
 from understudy.progress import Progress
@@ -39,8 +40,20 @@ def describe_method(name: str) -> Listing:
     others = [entry.name for entry in find_presets(method).entries if entry.dataset in catalog()]
     after = ("", f"Other presets: {'; '.join(others)}.") if others else ()
     before = [f"{info.name}: {info.summary}", f"paper: {info.paper}", f"uses: {info.mechanism}"]
+    before += [_input_in_words(entry) for entry in info.public]
     before += [f"changed for soundness: {change}" for change in info.changed_for_soundness]
     return Listing(("setting", "default", "allowed", "meaning"), rows, (*before, ""), after)
+
+
+def _input_in_words(entry: PublicRecords | PublicWeights) -> str:
+    """One public input, with the words that give it."""
+    if isinstance(entry, PublicRecords):
+        option, usual = f"--public {entry.name}=DATA", None
+    else:
+        option, usual = f"--weights {entry.name}=FILE", entry.default
+    needed = "needed" if entry.needed else "not needed"
+    how = needed if usual is None else f"{usual} unless another is named"
+    return f"takes {option} ({how}): {entry.summary}"
 
 
 def advise(source: str, progress: Progress) -> Listing:

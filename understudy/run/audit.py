@@ -141,7 +141,7 @@ def _audit(prepared: Prepared, claimed: Plan, audit: AuditPlan, means: _Means) -
             prepared.settings.config,
             prepared.parts,
             prepared.facts.counts,
-            public_inputs(prepared.method, prepared.public, cache_beside(book)),
+            public_inputs(prepared.public, cache_beside(book)),
         )
         return run_audit(subject, claimed, audit, where, noise_factor=means.noise_factor)
     finally:

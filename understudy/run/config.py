@@ -28,6 +28,8 @@ class RunConfig:
 
     source: what `understudy.data.load` takes.
     epsilon: None asks for no guarantee (an empirical run).
+    public, weights: the public inputs of the method, each as `NAME=DATA` or `NAME=FILE`; DATA or
+        FILE alone where the method takes one. One word stands for a tuple of one.
     count: the declared number of units (n0); None infers it from the data, and the claim
         lists it as assumed public.
     holdout: the fraction kept from the method for evaluation, where the source gives no
@@ -55,7 +57,8 @@ class RunConfig:
     classes: tuple[str, ...] = ()
     hide: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
-    public: str | None = None
+    public: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()
     count: int | None = None
     holdout: float = 0.15
     dataset: str | None = None
@@ -71,6 +74,8 @@ class RunConfig:
     insecure_noise_seed: int | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "public", several(self.public))
+        object.__setattr__(self, "weights", several(self.weights))
         self.budget()
         if not self.source.strip():
             raise UserError("the data has no name; give a folder, a Parquet file or a dataset.")
@@ -117,6 +122,17 @@ _ARGUMENTS = MappingProxyType({"source": "DATA", "changes": "--set"})
 """Settings of a run whose option is called otherwise."""
 
 
+def several(given: Any) -> tuple[str, ...]:
+    """Public inputs as a tuple; version 0.1 had one word for them, or None.
+
+    >>> several(None), several("digits"), several(["a=x", "b=y"])
+    ((), ('digits',), ('a=x', 'b=y'))
+    """
+    if given is None:
+        return ()
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
 def write_config(folder: Path, config: RunConfig) -> None:
     import yaml
 
@@ -148,6 +164,8 @@ def _from_mapping(data: Any, path: Path) -> RunConfig:
         if key not in known:
             raise UserError(f"{path}: no setting {key!r}; {did_you_mean(str(key), known)}")
     values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+    if isinstance(values.get("public"), str | None):
+        values["public"] = several(values.get("public"))  # as version 0.1 wrote it
     hints = get_type_hints(RunConfig)
     for key, value in values.items():
         if not _fits(value, hints[key]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +30,8 @@ from understudy.run.assumed import assumed_public
 from understudy.run.config import RunConfig
 from understudy.run.folder import RunFolder
 from understudy.run.limit import limited_test, limited_train
-from understudy.run.public import load_public, public_facts
+from understudy.run.public import PublicData, load_public, public_facts
+from understudy.run.public_options import public_sources, weights_sources
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Prepared:
 
     parts: the private records, as the method's parts divide them.
     noise: the arithmetic that it will be drawn and added in, "exact" or "float".
-    public: the data that the owner declares public, if the method uses any.
+    public: what the owner declares public, as far as the method uses any.
     """
 
     config: RunConfig
@@ -60,7 +61,7 @@ class Prepared:
     parts: Mapping[str, Records]
     facts: Facts
     noise: str
-    public: Dataset | None = None
+    public: PublicData = field(default_factory=PublicData)
 
 
 def prepare(
@@ -277,11 +278,9 @@ def _refuse_unused(config: RunConfig, method: Method) -> None:
         raise UserError(f"{info.name} hides an attribute; name it with --hide.")
     if config.keep and not info.hides:
         raise UserError(f"{info.name} keeps nothing but the label; leave --keep out.")
-    if config.public and not info.public_records:
-        raise UserError(f"{info.name} uses no public data; leave --public out.")
-    if any(entry.needed for entry in info.public_records) and config.public is None:
-        raise UserError(f"{info.name} needs public data; name them with --public.")
     if config.samples and (info.maps is not None or isinstance(method, FixedSize)):
         raise UserError(f"how many records {info.name} makes is not free; leave --samples out.")
+    public_sources(config.public, info)
+    weights_sources(config.weights, info)
     if config.epsilon is None and info.claim != "empirical":
         raise UserError(f"{info.name} needs --epsilon (1 or 10, say).")

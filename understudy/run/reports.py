@@ -25,6 +25,7 @@ from understudy.report.render import write_reports
 from understudy.run.config import RunConfig
 from understudy.run.folder import RunFolder
 from understudy.run.prepare import Prepared
+from understudy.run.public_options import name_and_source
 
 _PICTURES_PER_CLASS = 10
 _MOST_CURVE_POINTS = 400
@@ -81,7 +82,7 @@ def terms_warning(config: RunConfig) -> str | None:
 
 def sources_of(config: RunConfig) -> tuple[str, ...]:
     """The data that a run learns from: the private, and the public where it names any."""
-    return (config.source,) if config.public is None else (config.source, config.public)
+    return (config.source, *(name_and_source(words)[1] for words in config.public))
 
 
 def _plain(entries: Sequence[Entry]) -> list[dict[str, Any]]:

@@ -79,7 +79,10 @@ def begin(
 def check_same_facts(folder: RunFolder, prepared: Prepared, noise: NoiseSource) -> None:
     """The plan was made for declared facts; going on with others would not follow it."""
     began = folder.read_plan()[1]
-    now = json.loads(json.dumps(run_facts(prepared, noise).to_json()))
+    facts = run_facts(prepared, noise)
+    if not any("use" in stated for stated in began.get("public_inputs", ())):
+        facts = facts.as_version_0_1()
+    now = json.loads(json.dumps(facts.to_json()))
     differing = sorted(k for k in now.keys() | began.keys() if now.get(k) != began.get(k))
     if differing:
         raise UserError(
@@ -133,5 +136,5 @@ def method_inputs(prepared: Prepared, book: Book) -> MethodInputs:
         seed=prepared.config.seed,
         samples=sample_count(prepared),
         shard_key=book.split_key(),
-        public=public_inputs(prepared.method, prepared.public, cache_beside(book)),
+        public=public_inputs(prepared.public, cache_beside(book)),
     )

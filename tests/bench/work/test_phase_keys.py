@@ -29,7 +29,8 @@ CHANGES = {
     "unit": ("person", FIT),
     "size": (16, FIT),
     "channels": (3, FIT),
-    "public": ("mnist", FIT),
+    "public": (("mnist",), FIT),
+    "weights": (("taef2",), FIT),
     "limit": (100, FIT),
     "samples": (10, SAMPLE),
     "protocol": ("reduced", EVALUATE),
@@ -64,6 +65,24 @@ def test_a_field_changes_the_phases_that_depend_on_it(field: str, lookup: Lookup
     before = phase_keys(CELL, data=None, lookup=lookup)
     after = phase_keys(replace(CELL, **{field: value}), data=None, lookup=lookup)
     assert differing(before, after) == phases
+
+
+def test_weights_count_by_their_content(tmp_path: Path, lookup: Lookup) -> None:
+    """Wherever the file lies; the only public data of a method are one with their name."""
+    keys = []
+    for name, content in (("one", b"weights"), ("two", b"weights"), ("three", b"others")):
+        path = tmp_path / f"{name}.npz"
+        path.write_bytes(content)
+        keys.append(phase_keys(replace(CELL, weights=(str(path),)), data=None, lookup=lookup))
+    assert keys[0] == keys[1]
+    assert differing(keys[0], keys[2]) == FIT, "other weights are the same fit"
+
+
+def test_the_only_public_data_are_the_same_under_their_name(lookup: Lookup) -> None:
+    cell = replace(CELL, method="pdp-diffusion", public="mnist")
+    named = replace(cell, public=("records=mnist",))
+    keys = [phase_keys(c, data=None, lookup=lookup) for c in (cell, named)]
+    assert keys[0] == keys[1]
 
 
 def test_the_content_of_public_data_counts(lookup: Lookup) -> None:

@@ -7,16 +7,20 @@ the first of these where the file is given.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import pickle
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from safetensors.torch import save_file
 
+from understudy.data.weights import find_weights, place_of, weights_catalog, weights_entry
+from understudy.data.weights_file import digest_of
 from understudy.errors import UserError
 from understudy.evaluate.extractors import inception
 from understudy.evaluate.extractors.extractor import load_extractor
@@ -33,7 +37,7 @@ def network() -> InceptionV3:
 
 @pytest.fixture(scope="module")
 def saved(network: InceptionV3, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("weights") / inception.FILE
+    path = tmp_path_factory.mktemp("weights") / weights_entry(inception.WHOLE).file
     torch.save(network.state_dict(), path)
     return path
 
@@ -111,20 +115,55 @@ def test_weights_without_batch_counters_load_too(network: InceptionV3, tmp_path:
     """Files older than the counters of batch normalisation lack them."""
     state = {k: v for k, v in network.state_dict().items() if "num_batches" not in k}
     torch.save(state, tmp_path / "old.pth")
-    assert load_network(tmp_path / "old.pth").fc.bias.shape == (1008,)
+    loaded = load_network(tmp_path / "old.pth")
+    assert loaded.fc is not None
+    assert loaded.fc.bias.shape == (1008,)
+
+
+@pytest.fixture
+def shelf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty folder where weights are looked for, and nowhere else."""
+    monkeypatch.setenv("UNDERSTUDY_WEIGHTS", str(tmp_path / "shelf"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "shelf").mkdir()
+    return tmp_path / "shelf"
+
+
+def known_as(path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the catalog have this file's digest under this name."""
+    entry = replace(weights_entry(name), sha256=digest_of(path))
+    known = {**weights_catalog(), name: entry}
+    monkeypatch.setattr(inception, "weights_entry", known.__getitem__)
 
 
 def test_the_extractor_uses_a_local_file_whose_hash_is_right(
-    saved: Path, monkeypatch: pytest.MonkeyPatch
+    saved: Path, shelf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    digest = hashlib.sha256(saved.read_bytes()).hexdigest()
-    monkeypatch.setenv("UNDERSTUDY_WEIGHTS", str(saved.parent))
-    with pytest.raises(UserError, match="does not begin with 6726825d"):
+    shutil.copy(saved, shelf)
+    with pytest.raises(UserError, match="but inception-2015-12-05 has 6726825d"):
         load_extractor("inception-v3")
-    monkeypatch.setattr(inception, "_SHA256_PREFIX", digest[:8])
+    known_as(saved, inception.WHOLE, monkeypatch)
     images = np.zeros((1, 1, 8, 8), dtype=np.uint8)
     extractor = load_extractor("inception-v3")
     assert extractor.features(images, torch.device("cpu"), Silent()).shape == (1, 2048)
+    assert extractor.head is not None
+
+
+def test_weights_without_classes_give_the_same_features_and_no_scores(
+    network: InceptionV3, shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = {k: v.clone() for k, v in network.state_dict().items() if not k.startswith("fc.")}
+    path = shelf / weights_entry(inception.FEATURES_ALONE).file
+    save_file(state, path)
+    known_as(path, inception.FEATURES_ALONE, monkeypatch)
+    extractor = load_extractor("inception-v3")
+    x = torch.rand(1, 3, 299, 299)
+    with torch.inference_mode():
+        assert torch.equal(extractor.network.eval()(x), network(x))
+        with pytest.raises(UserError, match="give no classes; take inception-2015-12-05"):
+            load_network(path).logits(x)
+    with pytest.raises(UserError, match="gives no class probabilities"):
+        extractor.class_probabilities(np.zeros((1, 2048), np.float32), torch.device("cpu"))
 
 
 class _Trap:
@@ -160,11 +199,12 @@ def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.data
-def test_the_published_weights_load() -> None:
-    path = Path(os.environ.get("UNDERSTUDY_WEIGHTS", "")) / inception.FILE
-    if not path.is_file():
-        pytest.skip(f"{inception.FILE} is not under $UNDERSTUDY_WEIGHTS")
-    network = load_network(path, "6726825d").eval()
+@pytest.mark.parametrize("name", [inception.WHOLE, inception.FEATURES_ALONE])
+def test_the_published_weights_load(name: str) -> None:
+    entry = weights_entry(name)
+    if place_of(entry) is None:
+        pytest.skip(f"{entry.file} is not under $UNDERSTUDY_WEIGHTS")
+    network = load_network(find_weights(entry).path).eval()
     with torch.inference_mode():
         features = network(prepare(torch.zeros(1, 3, 32, 32, dtype=torch.uint8)))
     assert features.min() >= 0

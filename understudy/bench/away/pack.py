@@ -25,6 +25,7 @@ from understudy.bench.work.code_digest import code_digest
 from understudy.bench.work.phase_keys import Keys
 from understudy.bench.work.workspace import Standing, State, Workspace, cell_to_json
 from understudy.data.records import Records
+from understudy.data.weights_file import WeightsFile
 from understudy.durable import OWNER_ONLY, replace_durably, sync_folder
 from understudy.errors import UserError
 from understudy.methods.config import config_to_json
@@ -195,7 +196,7 @@ def describe_job(
         counts=fitting.counts,
         records={k: files.add_records(r) for k, r in fitting.parts.items()},
         public={k: carried_records(files, r) for k, r in fitting.public.records.items()},
-        weights={k: carried_weights(files, p, {}) for k, p in fitting.public.weights.items()},
+        weights={k: carried_weights(files, w) for k, w in fitting.public.weights.items()},
         seed=fitting.seed,
         samples=sample_count(prepared),
         shard_key=fitting.shard_key,
@@ -211,9 +212,9 @@ def carried_records(files: PackedFiles, records: Records) -> dict[str, Any]:
     return {"file": files.add_records(records), "schema": records.schema.to_json()}
 
 
-def carried_weights(files: PackedFiles, path: Path, told: Mapping[str, Any]) -> dict[str, Any]:
+def carried_weights(files: PackedFiles, weights: WeightsFile) -> dict[str, Any]:
     """Public weights kept with a job: their file, and what is told of where they came from."""
-    return {"file": files.add_weights(path), "told": dict(told)}
+    return {"file": files.add_weights(weights.path), "told": weights.to_json()}
 
 
 def packed_facts(folder: CellFolder, token: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from understudy.errors import UserError, did_you_mean
-from understudy.run.config import RunConfig
+from understudy.run.config import RunConfig, several
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,8 @@ class Cell:
     """One method on one dataset at one budget and seed, and how it is measured.
 
     method: a registered name, `package.module:Class` or `file.py:Class`.
-    dataset, public: what `understudy.data.load` takes.
+    dataset: what `understudy.data.load` takes.
+    public, weights: the method's public inputs, as `RunConfig` has them.
     epsilon: None asks for no guarantee (an empirical run).
     settings: `key=value` on top of the method's preset, sorted by key.
     protocol: a name or a file for `load_protocol`.
@@ -35,9 +36,14 @@ class Cell:
     unit: str | None = None
     size: int | None = None
     channels: int | None = None
-    public: str | None = None
+    public: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()
     limit: int | None = None
     device: str = "auto"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "public", several(self.public))
+        object.__setattr__(self, "weights", several(self.weights))
 
     def run_config(self) -> RunConfig:
         """What `understudy synthesize` would be asked for; refuses what no run could be."""
@@ -51,6 +57,7 @@ class Cell:
             size=self.size,
             channels=self.channels,
             public=self.public,
+            weights=self.weights,
             changes=self.settings,
             samples=self.samples,
             seed=self.seed,

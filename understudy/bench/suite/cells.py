@@ -15,6 +15,7 @@ from understudy.bench.suite.suite_text import Text
 from understudy.bench.work.phase_keys import phase_keys
 from understudy.data.catalog import catalog
 from understudy.data.sources.hub import PREFIX
+from understudy.data.weights import weights_catalog
 from understudy.errors import UserError, did_you_mean
 from understudy.methods.config import describe_config
 
@@ -169,6 +170,33 @@ def _dataset(text: Text) -> str:
     )
 
 
+def _weights(text: Text) -> str:
+    """A name of the catalog of weights, or a file beside the suite, which must be there."""
+    words = text.text("weights")
+    if words in weights_catalog():
+        return words
+    path = text.beside(words)
+    if Path(path).is_file():
+        return path if "/" in path else f"./{path}"
+    raise text.error(
+        f"no weights {words!r}, and no file of that name beside the suite; "
+        f"{did_you_mean(words, weights_catalog())}"
+    )
+
+
+def _inputs(what: str, read: Callable[[Text], str]) -> Callable[[Text], tuple[str, ...]]:
+    """One public input, or several by name (`faces: celeba`), or none."""
+
+    def read_all(text: Text) -> tuple[str, ...]:
+        if text.is_none:
+            return ()
+        if not text.is_mapping:
+            return (read(text),)
+        return tuple(f"{name}={read(one)}" for name, one in sorted(text.mapping(what).items()))
+
+    return read_all
+
+
 def _protocol(text: Text) -> str:
     """A name, or a file beside the suite, which must be there."""
     words = text.text("protocol")
@@ -234,7 +262,8 @@ READERS: Mapping[str, Callable[[Text], Any]] = {
     "unit": _optional(_words("unit")),
     "size": _optional(_whole("size", 1)),
     "channels": _optional(_channels),
-    "public": _optional(_dataset),
+    "public": _inputs("public", _dataset),
+    "weights": _inputs("weights", _weights),
     "limit": _optional(_whole("limit", 2)),
     "device": _device,
 }

@@ -76,6 +76,10 @@ class Text:
         return isinstance(self.node, yaml.SequenceNode)
 
     @property
+    def is_mapping(self) -> bool:
+        return isinstance(self.node, yaml.MappingNode)
+
+    @property
     def is_none(self) -> bool:
         return self._is("null")
 

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from understudy.bench.suite.cell import Cell
@@ -17,12 +18,15 @@ from understudy.bench.suite.method_lookup import Lookup, is_declared_public
 from understudy.bench.work.code_digest import code_digest
 from understudy.data.catalog import catalog
 from understudy.data.schema import Attribute, Schema
+from understudy.data.weights import weights_catalog
+from understudy.data.weights_file import digest_of
 from understudy.errors import PrivacyError
 from understudy.methods.config import config_to_json
 from understudy.methods.contract import Facts, Method
 from understudy.privacy.ledger.account_book import book_name
 from understudy.privacy.plan.exact_or_float import choose_noise
 from understudy.privacy.plan.mechanisms import EXACT
+from understudy.run.public_options import name_and_source
 
 FIT_VERSION, EVALUATE_VERSION = 1, 1
 """Raised by hand when a change outside a method's own code (the door, loaders, metrics) makes
@@ -68,7 +72,8 @@ def phase_keys(cell: Cell, *, data: str | None, lookup: Lookup | None = None) ->
             "config": config_to_json(lookup.config(cell).config),
             "dataset": book_name(cell.dataset),
             "data": data,
-            "public": None if cell.public is None else book_name(cell.public),
+            "public": _public(cell, method),
+            **_weights(cell, method),
             **{name: getattr(cell, name) for name in _FIT_FIELDS},
             **_noise_by_default(method, cell, lookup),
             **_later_than_first(FIT_VERSION),
@@ -78,6 +83,34 @@ def phase_keys(cell: Cell, *, data: str | None, lookup: Lookup | None = None) ->
     protocol = lookup.protocol(cell.protocol).to_json()
     measured = {"sample": sample, "protocol": protocol, **_later_than_first(EVALUATE_VERSION)}
     return Keys(fit, sample, _hash("evaluate", measured))
+
+
+def _public(cell: Cell, method: Method) -> str | list[str] | None:
+    """Public data by name. A method's only public data stand alone, as they always did."""
+    only = [entry.name for entry in method.info.public_records][:1]
+    named = [name_and_source(words) for words in cell.public]
+    if len(named) == 1 and named[0][0] in (None, *only):
+        return book_name(named[0][1])
+    return sorted(f"{name or ''}={book_name(source)}" for name, source in named) or None
+
+
+def _weights(cell: Cell, method: Method) -> dict[str, dict[str, str]]:
+    """Public weights by their digests, the method's own choice among them; nothing where there are
+    none, as before there were any."""
+    known = method.info.public_weights
+    alone = known[0].name if len(known) == 1 else ""
+    usual = {entry.name: entry.default for entry in known if entry.default is not None}
+    given = {name or alone: s for name, s in map(name_and_source, cell.weights)}
+    found = {name: _digest_of_weights(source) for name, source in {**usual, **given}.items()}
+    return {"weights": found} if found else {}
+
+
+def _digest_of_weights(source: str) -> str:
+    """Of what cannot be read, the words: its run will say what is wrong."""
+    if source in weights_catalog():
+        return weights_catalog()[source].sha256
+    path = Path(source).expanduser()
+    return digest_of(path) if path.is_file() else source
 
 
 def _noise_by_default(method: Method, cell: Cell, lookup: Lookup) -> dict[str, str]:

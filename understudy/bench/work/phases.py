@@ -43,6 +43,7 @@ from understudy.progress import Progress
 from understudy.run.config import RunConfig
 from understudy.run.folder import RunFolder
 from understudy.run.prepare import Prepared, open_book, prepare, require_own_book, sample_count
+from understudy.run.public_options import name_and_source
 
 if TYPE_CHECKING:
     from understudy.bench.away.classify_job import Classified
@@ -240,7 +241,6 @@ def evidence_config(cell: Cell) -> dict[str, Any]:
     """A cell with its method's settings resolved, and without places on the machine."""
     lookup = Lookup()
     resolved = lookup.config(cell)
-    public = None if cell.public is None else dataset_name(cell.public)
     return {
         "method": cell.method_name,
         "dataset": dataset_name(cell.dataset),
@@ -249,10 +249,20 @@ def evidence_config(cell: Cell) -> dict[str, Any]:
         "preset": resolved.preset,
         "changes": list(cell.settings),
         "protocol": lookup.protocol(cell.protocol).name,
-        "public": public,
+        **_public_inputs(cell),
         **{name: getattr(cell, name) for name in ("delta", "seed", "samples", "limit", "label")},
         **{name: getattr(cell, name) for name in ("unit", "size", "channels", "device")},
     }
+
+
+def _public_inputs(cell: Cell) -> dict[str, Any]:
+    """What was given as public, without places; weights only where there are some."""
+    data = [(name, dataset_name(source)) for name, source in map(name_and_source, cell.public)]
+    said = [source if name is None else f"{name}={source}" for name, source in data]
+    weights = [(name, Path(source).name) for name, source in map(name_and_source, cell.weights)]
+    files = [file if name is None else f"{name}={file}" for name, file in weights]
+    public = said if len(said) > 1 else next(iter(said), None)
+    return {"public": public, **({"weights": files} if files else {})}
 
 
 @contextmanager

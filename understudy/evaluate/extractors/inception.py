@@ -2,15 +2,14 @@
 
 This is the Inception of the 2015-12-05 TensorFlow graph as ported to PyTorch, which differs
 from the usual Inception-v3: padding does not count in average poolings, the pooling branch
-of the last block takes the maximum, and there are 1008 outputs. The state-dict keys are those
-of the port's file `pt_inception-2015-12-05-6726825d.pth`. Tests check layout, shapes and
+of the last block takes the maximum, and there are 1008 outputs, where its file has them. The
+state-dict keys are those of the port's file. Tests check layout, shapes and
 pooling rules on random weights; agreement with the published features was not checked, for
 want of the weights where this was written.
 """
 
 from __future__ import annotations
 
-import hashlib
 import pickle
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,15 +17,17 @@ from typing import cast
 
 import torch
 import torch.nn.functional as F
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import nn
 
+from understudy.data.weights import find_weights, place_of, weights_entry
 from understudy.errors import UserError
 from understudy.evaluate.extractors.extractor import Extractor, resize, to_rgb
-from understudy.evaluate.extractors.weights import find_weights
 
-FILE = "pt_inception-2015-12-05-6726825d.pth"
-_URL = f"https://github.com/mseitzer/pytorch-fid/releases/download/fid_weights/{FILE}"
-_SHA256_PREFIX = "6726825d"
+WHOLE, FEATURES_ALONE = "inception-2015-12-05", "inception-2015-12-05-features"
+"""The network in the catalog of weights, with and without its classes."""
+
 _SIDE = 299
 
 
@@ -177,7 +178,7 @@ class BlockE(nn.Module):
 class InceptionV3(nn.Module):
     """From `[B, 3, 299, 299]` in [-1, 1] to the 2048 values of the last average pooling."""
 
-    def __init__(self) -> None:
+    def __init__(self, with_classes: bool = True) -> None:
         super().__init__()
         self.Conv2d_1a_3x3 = Convolution(3, 32, 3, stride=2)
         self.Conv2d_2a_3x3 = Convolution(32, 32, 3)
@@ -195,7 +196,7 @@ class InceptionV3(nn.Module):
         self.Mixed_7a = BlockD(768)
         self.Mixed_7b = BlockE(1280, pool_by_maximum=False)
         self.Mixed_7c = BlockE(2048, pool_by_maximum=True)
-        self.fc = nn.Linear(2048, 1008)
+        self.fc = nn.Linear(2048, 1008) if with_classes else None
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = self.Conv2d_2b_3x3(self.Conv2d_2a_3x3(self.Conv2d_1a_3x3(x)))
@@ -208,6 +209,8 @@ class InceptionV3(nn.Module):
 
     def logits(self, x: torch.Tensor) -> torch.Tensor:
         """The 1008 class scores, which the Inception Score is made of."""
+        if self.fc is None:
+            raise UserError(f"weights {FEATURES_ALONE} give no classes; take {WHOLE}.")
         return cast(torch.Tensor, self.fc(self(x)))
 
     def _blocks(self) -> Sequence[nn.Module]:
@@ -215,9 +218,10 @@ class InceptionV3(nn.Module):
 
 
 def build() -> Extractor:
-    """Weights from `$UNDERSTUDY_WEIGHTS`, or downloaded; the file's SHA-256 is checked."""
-    path = find_weights(FILE, _URL, _SHA256_PREFIX)
-    network = load_network(path, _SHA256_PREFIX)
+    """The weights with classes; those without where only they are on this machine."""
+    whole, alone = weights_entry(WHOLE), weights_entry(FEATURES_ALONE)
+    only_features = place_of(whole) is None and place_of(alone) is not None
+    network = load_network(find_weights(alone if only_features else whole).path)
     return Extractor(
         name="inception-v3",
         dimension=2048,
@@ -228,21 +232,21 @@ def build() -> Extractor:
     )
 
 
-def load_network(path: Path, sha256_prefix: str = "") -> InceptionV3:
+def load_network(path: Path) -> InceptionV3:
     """The network filled from a state-dict file, which is opened without running any code."""
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if not digest.startswith(sha256_prefix):
-        raise UserError(
-            f"weights {path} have SHA-256 {digest}, which does not begin with {sha256_prefix}; "
-            "replace the file by the published one."
-        )
-    network = InceptionV3()
     try:
-        network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
-    except (RuntimeError, TypeError, EOFError, pickle.UnpicklingError) as error:
+        state = _state_of(path)
+        network = InceptionV3(with_classes="fc.weight" in state)
+        network.load_state_dict(state)
+    except (RuntimeError, TypeError, EOFError, pickle.UnpicklingError, SafetensorError) as error:
         raise UserError(f"weights {path} do not fit Inception-v3: {error}") from error
     return network
+
+
+def _state_of(path: Path) -> dict[str, torch.Tensor]:
+    if path.suffix == ".safetensors":
+        return load_file(path)
+    return cast(dict[str, torch.Tensor], torch.load(path, map_location="cpu", weights_only=True))
 
 
 def prepare(images: torch.Tensor) -> torch.Tensor:

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from understudy.evaluate.extractors.extractor import Extractor, resize, to_grey
-from understudy.evaluate.extractors.weights import find_weights, load_arrays
+from understudy.evaluate.extractors.weights import find_by_name, load_arrays
 
-_FILE = "lenet_mnist.npz"
+_WEIGHTS = "lenet-mnist"
 _SIDE = 32
 
 
@@ -52,7 +52,7 @@ class LeNet5(nn.Module):
 def build() -> Extractor:
     """Weights from `lenet_mnist.npz`; grey pixels in [0, 1], resized to 32x32 (bilinear)."""
     network = LeNet5()
-    load_arrays(network, find_weights(_FILE))
+    load_arrays(network, find_by_name(_WEIGHTS))
     return Extractor(
         name="lenet-mnist",
         dimension=84,

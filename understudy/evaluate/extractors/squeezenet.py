@@ -7,9 +7,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from understudy.evaluate.extractors.extractor import Extractor, resize, to_rgb
-from understudy.evaluate.extractors.weights import find_weights, load_arrays
+from understudy.evaluate.extractors.weights import find_by_name, load_arrays
 
-_FILE = "squeezenet_v1.0_decoded.npz"
+_WEIGHTS = "squeezenet"
 _SIDE = 227
 _BGR_MEAN = (104.0, 117.0, 123.0)
 
@@ -76,7 +76,7 @@ def build() -> Extractor:
     104, 117 and 123. Poolings round sizes up, as in the original network.
     """
     network = SqueezeNet()
-    load_arrays(network, find_weights(_FILE))
+    load_arrays(network, find_by_name(_WEIGHTS))
     return Extractor(
         name="squeezenet",
         dimension=512,

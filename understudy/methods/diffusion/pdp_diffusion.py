@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.methods.config import setting
 from understudy.methods.contract import Context, Facts, Forecast, PublicInputs
@@ -82,8 +81,8 @@ class PDPDiffusion:
 
         return planned
 
-    def check_public(self, records: Mapping[str, Records]) -> None:
-        check_images(records[RECORDS], NAME)
+    def check_public(self, public: PublicInputs) -> None:
+        check_images(public.records[RECORDS], NAME)
 
     def forecast(self, config: PdpConfig, facts: Facts) -> Forecast:
         return forecast_steps(config, facts, config.public_steps * config.public_batch)

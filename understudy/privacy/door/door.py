@@ -18,13 +18,13 @@ from understudy.errors import PrivacyError, RunFailed
 from understudy.privacy.door.interrupts import NO_FAILURE_OF_A_CALLBACK, DeferredInterrupt
 from understudy.privacy.door.private_records import PrivateRecords, make_handles
 from understudy.privacy.door.replay_tape import Tape
-from understudy.privacy.door.resume_point import ResumePoint, Sealed
+from understudy.privacy.door.resume_point import ResumePoint
 from understudy.privacy.ledger.checkpoint import Checkpoint
 from understudy.privacy.ledger.journal import Journal
 from understudy.privacy.ledger.owner_log import OwnerLog
 from understudy.privacy.ledger.state import State
 from understudy.privacy.noise.source import NoiseSource
-from understudy.privacy.plan.mechanisms import DPSGD, Mechanism, Reveal
+from understudy.privacy.plan.mechanisms import Mechanism, Reveal, Stepwise
 from understudy.privacy.plan.plan import Plan
 from understudy.privacy.sums.grid import NOISE_STEPS, Grid
 from understudy.progress import Progress, Silent
@@ -60,7 +60,7 @@ class Door:
         self._marked = True
         self._shut: str | None = None
         self._on_commit: Callable[[int], None] | None = None
-        self._stands = ResumePoint(journal)
+        self.resume_point = ResumePoint(journal)
         self._in_callback = False
         self._before_commit: Callable[[], None] | None = None
 
@@ -89,7 +89,7 @@ class Door:
     def wants(self, mechanism: Mechanism) -> bool:
         """Whether the plan has uses of a mechanism left, or a committed output to return again."""
         self._refuse_if_shut()
-        kept = self._stands.left_to_give(mechanism.name) > 0
+        kept = self.resume_point.left_to_give(mechanism.name) > 0
         return kept or self.spent(mechanism) < mechanism.uses or mechanism.is_session
 
     def reveal(self, mechanism: Reveal) -> None:
@@ -103,7 +103,7 @@ class Door:
 
     def kept_output(self, mechanism: Mechanism) -> torch.Tensor | None:
         """The next committed output of an earlier process that this one has not returned yet."""
-        kept = self._stands.next_output(mechanism.name)
+        kept = self.resume_point.next_output(mechanism.name)
         return None if kept is None else self._told(self._through(kept))
 
     def release(
@@ -134,7 +134,7 @@ class Door:
                 noisy = self.noised(exact(), noise)
             output = noisy.float().cpu()
         self._commit(uses, State(tensors={"output": output}), None)
-        self._stands.give(mechanism.name)
+        self.resume_point.give(mechanism.name)
         self._interrupt.raise_if_pending()
         return self._told(self._through(output))
 
@@ -151,7 +151,7 @@ class Door:
         noisy = steps + self.noise.discrete_gaussian(steps.shape, NOISE_STEPS, steps.device)
         return noisy.double() * grid.step
 
-    def next_step(self, mechanism: DPSGD) -> int | None:
+    def next_step(self, mechanism: Stepwise) -> int | None:
         """The number of the next step, or None when the plan has none left."""
         done = self.spent(mechanism)
         return done if done < mechanism.steps else None
@@ -183,13 +183,13 @@ class Door:
             self._begin(mechanism, min(block, left) if left > 0 else 1)
             self._before_commit = before_commit
 
-    def release_step(self, total: torch.Tensor, planned: DPSGD, divisor: float) -> torch.Tensor:
+    def release_step(self, total: torch.Tensor, planned: Stepwise, divisor: float) -> torch.Tensor:
         """The noisy output of a step; the method must call `checkpoint` before the next one.
 
-        Guarantee: `total` plus independent Gaussian noise of standard deviation `sigma * clip` on
-        every coordinate, divided by a declared constant.
+        Guarantee: `total` plus independent Gaussian noise of standard deviation
+        `sigma * sensitivity` on every coordinate, divided by a declared constant.
         """
-        noised = self.noised(total, planned.sigma * planned.clip)
+        noised = self.noised(total, planned.sigma * planned.sensitivity)
         self._done_in_block += 1
         self._marked = False
         return self._through((noised / divisor).float())
@@ -238,23 +238,19 @@ class Door:
         if self._in_callback:
             raise PrivacyError("call context.checkpoint(...) outside callbacks on records.")
         self._marked = True
-        self._stands.stage(snapshot)
+        self.resume_point.stage(snapshot)
         reserve = self._journal.ledger.open_block
         if reserve is None:
-            self._journal.keep(self._stands.checkpoint())
+            self._journal.keep(self.resume_point.checkpoint())
         elif self._done_in_block and (
             self._done_in_block >= reserve.body["uses"] or self._interrupt.pending
         ):
-            self._commit(self._done_in_block, None, self._stands.checkpoint())
+            self._commit(self._done_in_block, None, self.resume_point.checkpoint())
         self._interrupt.raise_if_pending()
 
     def restore(self) -> State | None:
         """The method's state that was kept last; outputs that it had seen are not given again."""
-        return self._stands.restore()
-
-    def seal(self, key: str, one: Sealed) -> bool:
-        """See `ResumePoint.seal`."""
-        return self._stands.seal(key, one)
+        return self.resume_point.restore()
 
     def settle(self) -> None:
         """Commit the open block with the last staged state; void it if it has no step."""
@@ -263,7 +259,7 @@ class Door:
             if not self._marked:
                 raise PrivacyError("call context.checkpoint(...) after the last step.")
             if self._done_in_block:
-                self._commit(self._done_in_block, None, self._stands.checkpoint())
+                self._commit(self._done_in_block, None, self.resume_point.checkpoint())
             else:
                 self._void()
         self._interrupt.raise_if_pending()
@@ -298,7 +294,7 @@ class Door:
     def _kept_as_it_stands(self) -> bool:
         try:
             with self._interrupt.uninterrupted():
-                self._commit(self._done_in_block, None, self._stands.checkpoint())
+                self._commit(self._done_in_block, None, self.resume_point.checkpoint())
         except Exception:  # noqa: BLE001 - whatever a method's snapshot raises, steps are charged
             return self._journal.left_to_recovery
         return True

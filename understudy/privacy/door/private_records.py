@@ -14,6 +14,7 @@ from understudy.data.records import Records
 from understudy.data.schema import Schema
 from understudy.errors import PrivacyError, UserError
 from understudy.nets.rng_isolation import isolated_rng
+from understudy.privacy.door.aggregate import Aggregate, AggregateSession
 from understudy.privacy.door.batch import (
     TRIAL_ROWS,
     Batch,
@@ -37,6 +38,7 @@ from understudy.privacy.local.gaussian import LocalNoise
 from understudy.privacy.plan.mechanisms import (
     DPSGD,
     EXACT,
+    ClippedAggregate,
     LocalRelease,
     Mechanism,
     NoisyHistogram,
@@ -184,6 +186,24 @@ class PrivateRecords:
             self._records,
             self.count,
             self._summation,
+        )
+
+    def clipped_aggregate(
+        self,
+        aggregate: Aggregate,
+        shape: Sequence[int],
+        models: Sequence[nn.Module] = (),
+        name: str | None = None,
+    ) -> AggregateSession:
+        """A session of noisy vectors, each made of a Poisson sample as a whole; see
+        `AggregateSession.step` for the guarantee.
+
+        aggregate: a frozen dataclass, see `Aggregate`. shape: of what it returns, for any sample.
+        """
+        self._summation.allow("a clipped aggregate")
+        mechanism = self._planned(ClippedAggregate, **({"name": name} if name else {}))
+        return AggregateSession(
+            self._door, mechanism, aggregate, shape, models, self._records, self.count
         )
 
     def ensemble(self, shards: int, train: Train) -> Ensemble:

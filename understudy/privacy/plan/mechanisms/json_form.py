@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from understudy.errors import UserError
-from understudy.privacy.plan.mechanisms.mechanism import Mechanism
+from understudy.privacy.plan.mechanisms.mechanism import ADDED_LATER, Mechanism
 from understudy.privacy.plan.mechanisms.registry import mechanism_class, mechanism_kinds
 
 
@@ -31,5 +31,14 @@ def mechanism_from_json(data: Mapping[str, Any]) -> Mechanism:
 
 
 def field_values(mechanism: Mechanism) -> dict[str, Any]:
-    """A mechanism's own fields, in their order."""
-    return {field.name: getattr(mechanism, field.name) for field in fields(mechanism)}  # type: ignore[arg-type]
+    """A mechanism's own fields, in their order.
+
+    One that came after version 0.1 (`added_later`) is left out at its default, so that a
+    mechanism that could be planned then is written as it was.
+    """
+    own = fields(mechanism)  # type: ignore[arg-type]
+    return {
+        field.name: getattr(mechanism, field.name)
+        for field in own
+        if not (ADDED_LATER in field.metadata and getattr(mechanism, field.name) == field.default)
+    }

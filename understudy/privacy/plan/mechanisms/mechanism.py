@@ -19,6 +19,10 @@ NOISES = (EXACT, FLOAT)
 """The arithmetic that noise is drawn and added in: integers on a grid, or floating point."""
 
 
+ADDED_LATER = "added later"
+"""Metadata of a field that version 0.1 did not know; its default is what was done then."""
+
+
 class Mechanism(ABC):
     """One planned use of private records: what is done, how often, and what it costs.
 

@@ -7,6 +7,7 @@ from typing import cast
 
 from understudy.errors import UserError
 from understudy.privacy.plan.events import DiscreteGaussian, Event, Gaussian
+from understudy.privacy.plan.mechanisms.checks import check_counts
 from understudy.privacy.plan.mechanisms.mechanism import EXACT, NOISES, Mechanism
 from understudy.privacy.plan.mechanisms.unit_sum import UnitSum
 
@@ -20,11 +21,17 @@ class OneShot(UnitSum):
 
     With `noise` "exact" the vectors are whole numbers of steps, bounded after they were rounded,
     and so is the noise: one discrete Gaussian with multiplier at least `sigma`, charged as `sigma`
-    (see `understudy.privacy.sums.grid`).
+    (see `understudy.privacy.sums.grid`). Each of the `releases` is one such sum, of whatever
+    vectors the method asks for then, with noise of its own; all of them are charged.
     """
 
     can_be_exact = True
     noise: str
+    releases: int
+
+    @property
+    def uses(self) -> int:
+        return self.releases
 
     @property
     def arithmetic(self) -> str:
@@ -38,6 +45,7 @@ class OneShot(UnitSum):
 
     def check(self) -> None:
         super().check()
+        check_counts(self, "releases")
         if self.noise not in NOISES:
             raise UserError(
                 f"noise of {self.name!r} must be {' or '.join(NOISES)}, not {self.noise!r}."
@@ -48,6 +56,11 @@ class OneShot(UnitSum):
                 f"exact noise takes a sigma from {LEAST_EXACT_SIGMA:g} to {MOST_EXACT_SIGMA:g}; "
                 f"{self.name!r} has {self.sigma:g}; use float noise, or another epsilon."
             )
+
+    @property
+    def times(self) -> str:
+        """How often it leaves, in words."""
+        return "once" if self.releases == 1 else f"{self.releases:,} times"
 
     def with_arithmetic(self, noise: str) -> Mechanism:
         assert is_dataclass(self)

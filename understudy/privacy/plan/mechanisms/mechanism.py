@@ -9,7 +9,8 @@ change none of this.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Self
+from dataclasses import fields
+from typing import Any, ClassVar, Self
 
 from understudy.privacy.plan.events import Event
 
@@ -76,6 +77,10 @@ class Mechanism(ABC):
     @abstractmethod
     def example(cls) -> Self:
         """A small one with valid numbers, as tests and audits try it."""
+
+    def written(self) -> dict[str, Any]:
+        """Its fields as a plan writes them, in an order that stays."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
     def with_arithmetic(self, noise: str) -> Mechanism:
         """The same mechanism with noise of this arithmetic, if it has a choice."""

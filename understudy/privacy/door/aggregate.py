@@ -1,4 +1,4 @@
-"""Aggregates of a Poisson sample as a whole: a critic's gradient, say, which is no sum over records.
+"""Aggregates of a Poisson sample as a whole: a critic's gradient, say, which is no sum.
 
 Each step hands all sampled records to a callback together, clips the one vector that it returns,
 and releases it with noise for twice the clip.

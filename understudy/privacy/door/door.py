@@ -15,8 +15,9 @@ import torch
 
 from understudy.data.records import Records
 from understudy.errors import PrivacyError, RunFailed
+from understudy.privacy.door.handles import make_handles
 from understudy.privacy.door.interrupts import NO_FAILURE_OF_A_CALLBACK, DeferredInterrupt
-from understudy.privacy.door.private_records import PrivateRecords, make_handles
+from understudy.privacy.door.private_records import PrivateRecords
 from understudy.privacy.door.replay_tape import Tape
 from understudy.privacy.door.resume_point import ResumePoint
 from understudy.privacy.ledger.checkpoint import Checkpoint
@@ -79,7 +80,7 @@ class Door:
         return make_handles(self, parts, counts, {})
 
     def spent(self, mechanism: Mechanism) -> int:
-        """How many uses are committed or done in the block in progress."""
+        """How many uses are committed, or done in the block in progress."""
         reserve = self._journal.ledger.open_block
         spent = self._journal.spent(mechanism.name)
         if reserve is None or reserve.body["mechanism"] != mechanism.name:
@@ -118,12 +119,10 @@ class Door:
         Guarantee: where `noise` is a number, the result is `exact()` plus independent Gaussian
         noise of that standard deviation on every coordinate. Where it is a `Grid`, `exact()` is
         an integer vector, and the result a function of it plus independent discrete Gaussian noise
-        of scale `NOISE_STEPS`, added in integers. The caller is responsible for the sensitivity of
-        `exact` that makes this the mechanism's event. After a restart a committed release returns
-        its earlier output; it is neither computed nor charged again.
+        of scale `NOISE_STEPS`, added in integers. The caller answers for the sensitivity of `exact`
+        by which this is the event. A committed release is given back, and not charged again.
         """
-        kept = self.kept_output(mechanism)
-        if kept is not None:
+        if (kept := self.kept_output(mechanism)) is not None:
             return kept
         self.settle()
         self._begin(mechanism, uses)
@@ -160,11 +159,9 @@ class Door:
         """Whether the next step begins a block of its own."""
         self._refuse_if_shut()
         reserve = self._journal.ledger.open_block
-        return (
-            reserve is None
-            or reserve.body["mechanism"] != mechanism.name
-            or self._done_in_block >= reserve.body["uses"]
-        )
+        if reserve is None or reserve.body["mechanism"] != mechanism.name:
+            return True
+        return bool(self._done_in_block >= reserve.body["uses"])
 
     def begin_step(
         self, mechanism: Mechanism, block: int, before_commit: Callable[[], None]
@@ -199,8 +196,8 @@ class Door:
         """The context of all work on private records.
 
         Whether a callback raises there may depend on one record. So an exception ends the run: it
-        is never resumed or released, and a method that catches the exception gets nothing more.
-        After what is no callback's failure (Ctrl-C, say) another process can resume the run.
+        is never resumed or released, and a method that catches it gets nothing more. After what is
+        no callback's failure (Ctrl-C, say) another process can resume the run.
         """
         self._refuse_if_shut()
         self._in_callback = True
@@ -231,8 +228,8 @@ class Door:
     def checkpoint(self, snapshot: Callable[[], State]) -> None:
         """Stage a state to resume from; commit the block here if it is full.
 
-        Between blocks, after a release say, the state is kept at once. When a block is full must
-        not depend on how long its steps took: that depends on how many records they sampled.
+        Between blocks it is kept at once. When a block is full must not depend on how long its
+        steps took: that depends on how many records they sampled.
         """
         self._refuse_if_shut()
         if self._in_callback:
@@ -242,9 +239,7 @@ class Door:
         reserve = self._journal.ledger.open_block
         if reserve is None:
             self._journal.keep(self.resume_point.checkpoint())
-        elif self._done_in_block and (
-            self._done_in_block >= reserve.body["uses"] or self._interrupt.pending
-        ):
+        elif self._interrupt.pending or self._done_in_block >= reserve.body["uses"]:
             self._commit(self._done_in_block, None, self.resume_point.checkpoint())
         self._interrupt.raise_if_pending()
 
@@ -253,7 +248,7 @@ class Door:
         return self.resume_point.restore()
 
     def settle(self) -> None:
-        """Commit the open block with the last staged state; void it if it has no step."""
+        """Commit the open block with the staged state; void it if it has no step."""
         self._refuse_if_shut()
         if self._journal.ledger.open_block is not None:
             if not self._marked:
@@ -266,9 +261,9 @@ class Door:
 
     def abandon(self) -> None:
         """After an exception: charge the steps whose output was returned. Their state is kept if it
-        was staged after the last of them; otherwise it may be inconsistent, and is dropped.
-        If the disk refuses, the block stays open and counts as spent until the next process settles
-        it. After a GPU failure neither state nor owner's figures can be read.
+        was staged after the last of them; otherwise it may be inconsistent, and is dropped. If the
+        disk refuses, the block counts as spent until the next process settles it. After a GPU
+        failure neither state nor owner's figures can be read.
         """
         try:
             settled = self._journal.ledger.open_block is None or self._journal.left_to_recovery

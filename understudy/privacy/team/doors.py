@@ -16,7 +16,8 @@ import torch
 from understudy.data.records import Records
 from understudy.errors import PrivacyError
 from understudy.privacy.door.door import Door
-from understudy.privacy.door.private_records import PrivateRecords, make_handles
+from understudy.privacy.door.handles import make_handles
+from understudy.privacy.door.private_records import PrivateRecords
 from understudy.privacy.ledger.owner_log import OwnerLog
 from understudy.privacy.ledger.state import State
 from understudy.privacy.noise.source import NoiseSource

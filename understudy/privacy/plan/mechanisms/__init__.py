@@ -4,7 +4,11 @@ from understudy.privacy.plan.mechanisms.clipped_aggregate import ClippedAggregat
 from understudy.privacy.plan.mechanisms.dp_sgd import DPSGD
 from understudy.privacy.plan.mechanisms.ensemble_gradients import EnsembleGradients
 from understudy.privacy.plan.mechanisms.ensemble_votes import EnsembleVotes
-from understudy.privacy.plan.mechanisms.json_form import mechanism_from_json, mechanism_to_json
+from understudy.privacy.plan.mechanisms.json_form import (
+    check_mechanism,
+    mechanism_from_json,
+    mechanism_to_json,
+)
 from understudy.privacy.plan.mechanisms.local_labels import LocalLabels
 from understudy.privacy.plan.mechanisms.local_release import LocalRelease
 from understudy.privacy.plan.mechanisms.mechanism import EXACT, FLOAT, NOISES, Mechanism
@@ -31,6 +35,7 @@ __all__ = [
     "OneOfShardsGradients",
     "Reveal",
     "Stepwise",
+    "check_mechanism",
     "mechanism_class",
     "mechanism_from_json",
     "mechanism_kinds",

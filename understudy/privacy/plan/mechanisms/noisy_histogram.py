@@ -37,8 +37,8 @@ class NoisyHistogram(OneShot):
 
     def words(self) -> str:
         return (
-            f"Counts of units in {self.bins} bins leave {self.times}, a unit counting for at most 1 "
-            f"in all, with Gaussian noise of standard deviation {self.sigma:.4g}."
+            f"Counts of units in {self.bins} bins leave {self.times}, a unit counting for at most "
+            f"1 in all, with Gaussian noise of standard deviation {self.sigma:.4g}."
         )
 
     @classmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import is_dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from understudy.errors import UserError
@@ -50,6 +50,8 @@ class OneShot(UnitSum):
             raise UserError(
                 f"noise of {self.name!r} must be {' or '.join(NOISES)}, not {self.noise!r}."
             )
+        if self.noise == EXACT and not (self.is_plain and self.multiple == 1):
+            raise UserError(f"exact noise is for plain sums; {self.name!r} is a shaped one.")
         within = LEAST_EXACT_SIGMA <= self.sigma <= MOST_EXACT_SIGMA
         if self.noise == EXACT and not within:
             raise UserError(
@@ -63,5 +65,4 @@ class OneShot(UnitSum):
         return "once" if self.releases == 1 else f"{self.releases:,} times"
 
     def with_arithmetic(self, noise: str) -> Mechanism:
-        assert is_dataclass(self)
-        return cast(Mechanism, replace(self, noise=noise))
+        return cast(Mechanism, replace(self, noise=noise))  # type: ignore[type-var]

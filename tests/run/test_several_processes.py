@@ -34,7 +34,7 @@ from understudy.bench.away.collect import collect
 from understudy.bench.away.pack import pack
 from understudy.bench.work.workspace import Workspace
 from understudy.errors import UserError
-from understudy.privacy.door import private_records
+from understudy.privacy.door import private_records, steps
 from understudy.privacy.door.door import Door
 from understudy.privacy.dpsgd import session
 from understudy.privacy.ledger.ledger import read_ledger
@@ -114,7 +114,7 @@ def test_the_first_process_does_not_follow() -> None:
 def test_the_others_door_has_all_that_handles_and_sessions_ask_for() -> None:
     """Handles are of one class in every process, so a method does not notice in which it runs."""
     asked: set[str] = set()
-    for module in (private_records, session):
+    for module in (private_records, session, steps):
         asked |= set(re.findall(r"\b_?door\.(\w+)\(", inspect.getsource(module)))
     assert {"release", "begin_step", "release_step", "next_step", "needs_block"} <= asked
     for name in asked - {"noised"}:

@@ -19,7 +19,8 @@ from understudy.audit.observer import Observer, Release
 from understudy.data.records import Records
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.door.door import Door
-from understudy.privacy.door.private_records import PrivateRecords, make_handles
+from understudy.privacy.door.handles import make_handles
+from understudy.privacy.door.private_records import PrivateRecords
 from understudy.privacy.door.summation import Chunks, Summation
 from understudy.privacy.dpsgd.engine import GradientEngine, GradientSum, padded
 from understudy.privacy.ledger.journal import Journal

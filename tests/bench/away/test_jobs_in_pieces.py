@@ -26,6 +26,7 @@ from understudy.bench.suite.cell import Cell
 from understudy.bench.work.workspace import Workspace
 from understudy.data.load import load
 from understudy.data.record_arrays import read_arrays
+from understudy.data.weights import given_weights
 from understudy.errors import UserError
 from understudy.progress import Silent
 
@@ -225,17 +226,19 @@ def test_weights_travel_by_name_with_what_is_told_of_them(workplace: Workplace) 
     packed(workplace, cell(workplace))
     (workplace / "net.safetensors").write_bytes(os.urandom(3 * TINY + 1))
     files = PackedFiles.open(workplace / "job", TINY)
-    told = {"licence": "MIT"}
-    entry = carried_weights(files, workplace / "net.safetensors", told)
-    assert entry["told"] == told
+    weights = given_weights(str(workplace / "net.safetensors"))
+    entry = carried_weights(files, weights)
+    assert entry["told"] == weights.to_json()
     (folder,) = away.job_folders(workplace / "job")
     job = replace(FitJob.read(folder), weights={"encoder": entry})
     (folder / "job.json").write_text(json.dumps(job.to_json()))
     assert FitJob.read(folder) == job
     public = away.method_inputs(job, join_files(files.root, job.files), "cpu").public
     assert public.weights.keys() == {"encoder"}
-    assert public.weights["encoder"].read_bytes() == (workplace / "net.safetensors").read_bytes()
-    assert public.weights["encoder"].suffix == ".safetensors"
+    found = public.weights["encoder"]
+    assert found == replace(weights, path=found.path)
+    assert found.path.read_bytes() == weights.path.read_bytes()
+    assert found.path.suffix == ".safetensors"
 
 
 def test_only_joined_files_can_be_read(tmp_path: Path) -> None:

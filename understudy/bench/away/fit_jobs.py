@@ -38,6 +38,7 @@ from understudy.bench.work.code_digest import code_digest
 from understudy.bench.work.measuring import measured
 from understudy.data.record_arrays import read_arrays
 from understudy.data.schema import Schema
+from understudy.data.weights_file import WeightsFile
 from understudy.errors import UserError
 from understudy.methods.config import build_config
 from understudy.methods.contract import Method, PublicInputs
@@ -255,7 +256,10 @@ def _public(job: FitJob, files: JoinedFiles) -> PublicInputs:
         name: read_arrays(files.path(packed["file"]), Schema.from_json(packed["schema"]))
         for name, packed in job.public.items()
     }
-    weights = {name: files.path(packed["file"]) for name, packed in job.weights.items()}
+    weights = {
+        name: WeightsFile.from_json(packed["told"], files.path(packed["file"]))
+        for name, packed in job.weights.items()
+    }
     return PublicInputs(found, weights, cache=files.root / "made-from-public-data")
 
 

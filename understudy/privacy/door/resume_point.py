@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 import torch
 
-from understudy.errors import PrivacyError
 from understudy.privacy.ledger.checkpoint import Checkpoint
 from understudy.privacy.ledger.journal import Journal
 from understudy.privacy.ledger.state import State
@@ -16,7 +16,9 @@ from understudy.privacy.ledger.state import State
 class Sealed(Protocol):
     """What the door keeps with a method's state and no method can read: models of shards."""
 
-    def sealed_state(self) -> State: ...
+    def sealed_state(self) -> State | None:
+        """All that it needs to go on, or None where it can begin anew."""
+        ...
 
     def unseal(self, state: State) -> None: ...
 
@@ -32,8 +34,9 @@ class ResumePoint:
         self._journal = journal
         self._given = {m.name: 0 for m in journal.plan.mechanisms}
         self._snapshot: Callable[[], State] = State
-        self._sealed: dict[str, Sealed] = {}
-        self._restored: Checkpoint | None = None
+        self._sealed: WeakValueDictionary[str, Sealed] = WeakValueDictionary()
+        self._created = 0
+        self._waiting: dict[str, State] = {}
 
     def left_to_give(self, mechanism: str) -> int:
         """How many committed outputs of earlier processes this one has not been given."""
@@ -55,29 +58,32 @@ class ResumePoint:
 
     def checkpoint(self) -> Checkpoint:
         """The staged state as it is now, with what belongs to it."""
-        sealed = {key: one.sealed_state() for key, one in self._sealed.items()}
+        states = {key: one.sealed_state() for key, one in self._sealed.items()}
+        sealed = {key: state for key, state in states.items() if state is not None}
         return Checkpoint(self._snapshot(), dict(self._given), sealed)
 
     def restore(self) -> State | None:
         """The method's state to go on from; what it had seen is not given again."""
-        found = self._restored = self._journal.checkpoint()
+        found = self._journal.checkpoint()
         if found is None:
             return None
         for mechanism, seen in found.seen.items():
             self._given[mechanism] = max(self._given[mechanism], seen)
+        self._waiting = dict(found.sealed)
         for key, one in self._sealed.items():
-            self._unseal(key, one)
+            if key in self._waiting:
+                one.unseal(self._waiting.pop(key))
         return found.method
 
-    def seal(self, key: str, one: Sealed) -> bool:
-        """Keep `one` with every state from now on; whether it got back what was restored."""
-        if key in self._sealed:
-            raise PrivacyError(f"two ensembles in rounds are named {key!r}; names must differ.")
-        self._sealed[key] = one
-        return self._unseal(key, one)
+    def seal(self, one: Sealed) -> bool:
+        """Keep `one` with every state from now on; whether it got back what was restored.
 
-    def _unseal(self, key: str, one: Sealed) -> bool:
-        if self._restored is None or key not in self._restored.sealed:
+        A method creates what is sealed in the same order after a restart, so its number names it.
+        """
+        key = str(self._created)
+        self._created += 1
+        self._sealed[key] = one
+        if key not in self._waiting:
             return False
-        one.unseal(self._restored.sealed[key])
+        one.unseal(self._waiting.pop(key))
         return True

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from understudy.durable import OWNER_ONLY
 from understudy.privacy.ledger.state import State, load_state, save_state
+
+if TYPE_CHECKING:
+    import torch
 
 METHOD, DOOR = "method", "door"
 _FILES = tuple(f"{name}.{ending}" for name in (DOOR, METHOD) for ending in ("safetensors", "json"))
@@ -65,7 +69,7 @@ def remove_checkpoint(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
-def _under(prefix: str, state: State) -> Mapping[str, object]:
+def _under(prefix: str, state: State) -> Mapping[str, torch.Tensor]:
     return {
         name.removeprefix(prefix): tensor
         for name, tensor in state.tensors.items()

@@ -12,6 +12,7 @@ from understudy.errors import PrivacyError, UserError, did_you_mean
 from understudy.privacy.plan.events import Event
 from understudy.privacy.plan.mechanisms import (
     Mechanism,
+    check_mechanism,
     mechanism_from_json,
     mechanism_to_json,
 )
@@ -77,7 +78,7 @@ class Plan:
         if len(set(names)) != len(names):
             raise UserError("two planned mechanisms share a name; names must differ.")
         for mechanism in self.mechanisms:
-            mechanism.check()
+            check_mechanism(mechanism)
         if self.epsilon > self.budget.epsilon:
             raise PrivacyError(
                 f"the plan costs epsilon {self.epsilon:.6g}, "

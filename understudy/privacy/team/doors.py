@@ -16,11 +16,12 @@ import torch
 from understudy.data.records import Records
 from understudy.errors import PrivacyError
 from understudy.privacy.door.door import Door
-from understudy.privacy.door.private_records import PrivateRecords, make_handles
+from understudy.privacy.door.handles import make_handles
+from understudy.privacy.door.private_records import PrivateRecords
 from understudy.privacy.ledger.owner_log import OwnerLog
 from understudy.privacy.ledger.state import State
 from understudy.privacy.noise.source import NoiseSource
-from understudy.privacy.plan.mechanisms import DPSGD, Mechanism
+from understudy.privacy.plan.mechanisms import Mechanism, Stepwise
 from understudy.privacy.plan.plan import Plan
 from understudy.privacy.sums.grid import Grid
 from understudy.privacy.team.summation import TeamSummation
@@ -49,7 +50,7 @@ class LeadingDoor(Door):
         self._tell_what_is_left()
         return make_handles(self, parts, counts, dict.fromkeys(parts, TeamSummation(team)))
 
-    def next_step(self, mechanism: DPSGD) -> int | None:
+    def next_step(self, mechanism: Stepwise) -> int | None:
         number = super().next_step(mechanism)
         self.team.number(OVER if number is None else number)
         return number
@@ -63,7 +64,7 @@ class LeadingDoor(Door):
 
     def _tell_what_is_left(self) -> None:
         for mechanism in self.plan.mechanisms:
-            self.team.number(self._stands.left_to_give(mechanism.name))
+            self.team.number(self.resume_point.left_to_give(mechanism.name))
 
     def _told(self, output: torch.Tensor) -> torch.Tensor:
         self.team.tensors({_OUTPUT: output})
@@ -130,7 +131,7 @@ class FollowingDoor:
     def _hear_what_is_left(self) -> dict[str, int]:
         return {mechanism.name: self._team.number() for mechanism in self.plan.mechanisms}
 
-    def next_step(self, mechanism: DPSGD) -> int | None:
+    def next_step(self, mechanism: Stepwise) -> int | None:
         """The number of the first process's next step."""
         del mechanism
         number = self._team.number()
@@ -152,7 +153,7 @@ class FollowingDoor:
             self._since_trial[mechanism.name] = 0
         self._since_trial[mechanism.name] += 1
 
-    def release_step(self, total: torch.Tensor, planned: DPSGD, divisor: float) -> torch.Tensor:
+    def release_step(self, total: torch.Tensor, planned: Stepwise, divisor: float) -> torch.Tensor:
         """Zeros: `TeamSummation.after_step` replaces them by the first process's output."""
         del divisor
         self._spent[planned.name] += 1

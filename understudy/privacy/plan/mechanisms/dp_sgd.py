@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from understudy.privacy.plan.events import Event, PoissonGaussian
-from understudy.privacy.plan.mechanisms.checks import check_counts, check_positive, check_rates
-from understudy.privacy.plan.mechanisms.mechanism import Mechanism
+from understudy.privacy.plan.mechanisms.checks import check_counts, check_rates
+from understudy.privacy.plan.mechanisms.stepwise import Stepwise
 
 
 @dataclass(frozen=True)
-class DPSGD(Mechanism):
+class DPSGD(Stepwise):
     """`steps` noisy gradient sums, each on a fresh Poisson sample of the units.
 
     Guarantee: every unit joins each step independently with probability `rate`; its
@@ -22,7 +22,6 @@ class DPSGD(Mechanism):
     """
 
     kind: ClassVar[str] = "dp-sgd"
-    is_session: ClassVar[bool] = True
     probe: ClassVar[str] = "understudy.audit.probes:step_cases"
     name: str
     steps: int
@@ -33,20 +32,16 @@ class DPSGD(Mechanism):
     part: str = "train"
 
     @property
-    def uses(self) -> int:
-        return self.steps
-
-    @property
-    def noise_multiplier(self) -> float | None:
-        return self.sigma
+    def sensitivity(self) -> float:
+        return self.clip
 
     def events(self, uses: int) -> tuple[Event, ...]:
         return (PoissonGaussian(self.sigma, self.rate, uses),) if uses else ()
 
     def check(self) -> None:
-        check_positive(self, "sigma", "clip")
+        super().check()
         check_rates(self, "rate")
-        check_counts(self, "steps", "multiplicity")
+        check_counts(self, "multiplicity")
 
     def words(self) -> str:
         return (

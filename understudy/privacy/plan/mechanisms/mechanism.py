@@ -9,7 +9,8 @@ change none of this.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Self
+from dataclasses import fields
+from typing import Any, ClassVar, Self
 
 from understudy.privacy.plan.events import Event
 
@@ -17,6 +18,10 @@ EXACT = "exact"
 FLOAT = "float"
 NOISES = (EXACT, FLOAT)
 """The arithmetic that noise is drawn and added in: integers on a grid, or floating point."""
+
+
+ADDED_LATER = "added later"
+"""Metadata of a field that version 0.1 did not know; its default is what was done then."""
 
 
 class Mechanism(ABC):
@@ -76,6 +81,16 @@ class Mechanism(ABC):
     @abstractmethod
     def example(cls) -> Self:
         """A small one with valid numbers, as tests and audits try it."""
+
+    def written(self) -> dict[str, Any]:
+        """Its fields as a plan writes them, in an order that stays.
+
+        One that came after version 0.1 (`ADDED_LATER`) is left out at its default, so that what
+        could be planned then is written as it was.
+        """
+        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        later = {f.name: f.default for f in fields(self) if ADDED_LATER in f.metadata}  # type: ignore[arg-type]
+        return {k: v for k, v in values.items() if k not in later or v != later[k]}
 
     def with_arithmetic(self, noise: str) -> Mechanism:
         """The same mechanism with noise of this arithmetic, if it has a choice."""

@@ -38,6 +38,16 @@ class UnitSum(Mechanism):
         return 1.0
 
     @property
+    def width(self) -> int | None:
+        """How many numbers each vector must have; None for any."""
+        return None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether noise is added to the sum itself."""
+        return type(self).shaped is UnitSum.shaped
+
+    @property
     def sensitivity(self) -> float:
         return self.multiple * self.unit_norm
 

@@ -28,6 +28,8 @@ from understudy.methods.contract import (
 from understudy.methods.info import MethodInfo, PublicRecords, PublicWeights
 from understudy.methods.record_set import RecordSet
 from understudy.methods.saved_network import load_weights, read_description, save_network
+from understudy.methods.synthesizer import GeneratorSynthesizer
+from understudy.nets.generators import GeneratorSpec
 from understudy.nets.seeding import built, stream
 from understudy.privacy.door.batch import Batch
 from understudy.privacy.door.private_records import PrivateRecords
@@ -37,12 +39,14 @@ from understudy.privacy.ledger.state import State, load_state, save_state
 from understudy.privacy.local.gaussian import LocalNoise
 from understudy.privacy.plan.mechanisms import (
     DPSGD,
+    ClippedAggregate,
     EnsembleGradients,
     EnsembleVotes,
     LocalRelease,
     Mechanism,
     NoisyHistogram,
     NoisySum,
+    OneOfShardsGradients,
     Reveal,
 )
 from understudy.privacy.plan.plan import Plan, Spend
@@ -54,6 +58,7 @@ __all__ = [
     "Batch",
     "Blocks",
     "ChecksPublic",
+    "ClippedAggregate",
     "Conditions",
     "Context",
     "EnsembleGradients",
@@ -63,6 +68,8 @@ __all__ = [
     "FixedSize",
     "Forecast",
     "Forecasting",
+    "GeneratorSpec",
+    "GeneratorSynthesizer",
     "Images",
     "LocalNoise",
     "LocalRelease",
@@ -74,6 +81,7 @@ __all__ = [
     "Movable",
     "NoisyHistogram",
     "NoisySum",
+    "OneOfShardsGradients",
     "Parts",
     "Plan",
     "PrivateRecords",

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from understudy.audit.doors import DoorCase, StepCase, Still
-from understudy.audit.neighbours import Neighbours
+from understudy.audit.neighbours import Neighbours, vectors
 from understudy.data.records import Records, concatenate
 from understudy.privacy.sums.units import UnitIndex
 
@@ -40,6 +40,24 @@ def moves_of(case: DoorCase, pairs: Iterable[Neighbours]) -> list[Move]:
         )
         for pair in pairs
     ]
+
+
+def released_moves(case: DoorCase, pairs: Iterable[Neighbours]) -> list[Move]:
+    """The same of what left the door, before what a mechanism makes of its noisy sum."""
+    return [
+        Move(
+            pair.name,
+            _distance(case.released(pair.records, Still()), case.released(pair.both, Still())),
+        )
+        for pair in pairs
+    ]
+
+
+def local_moves(case: DoorCase, pairs: Iterable[Neighbours]) -> list[Move]:
+    """How far apart two records' own exact releases are, at most."""
+    rows = np.concatenate([pair.both.features for pair in pairs])
+    out = case.output(vectors(rows), Still()).double()
+    return [Move("two records", float(torch.cdist(out, out).max()))]
 
 
 def step_moves(case: StepCase, pairs: Sequence[Neighbours]) -> list[Move]:

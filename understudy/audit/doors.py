@@ -208,14 +208,14 @@ def ensemble_cases() -> list[DoorCase]:
 
 def vote_cases(planned: EnsembleVotes) -> list[DoorCase]:
     def voted(private: PrivateRecords) -> torch.Tensor:
-        return private.ensemble(planned.shards, _Template).noisy_votes(torch.eye(WIDTH)[:1])
+        return private.ensemble(planned.shards, Template).noisy_votes(torch.eye(WIDTH)[:1])
 
     return [DoorCase("ensemble votes", planned, math.sqrt(2), voted)]
 
 
 def gradient_cases(planned: EnsembleGradients) -> list[DoorCase]:
     def pulled(private: PrivateRecords) -> torch.Tensor:
-        return private.ensemble(planned.shards, _Template).noisy_gradients(torch.eye(WIDTH), _pull)
+        return private.ensemble(planned.shards, Template).noisy_gradients(torch.eye(WIDTH), pull)
 
     return [DoorCase("ensemble gradients", planned, 2 * planned.clip, pulled)]
 
@@ -318,7 +318,7 @@ def _released(vector_of: VectorOf, name: str) -> Callable[[PrivateRecords], torc
     return lambda private: private.release(name, vector_of)
 
 
-class _Template(nn.Module):
+class Template(nn.Module):
     """A model of its shard: the sum of its records, by which it answers and pulls."""
 
     def __init__(self, batch: Batch) -> None:
@@ -329,6 +329,6 @@ class _Template(nn.Module):
         return (inputs * self.total).sum(dim=1, keepdim=True) * torch.tensor([1.0, 0.0, -1.0])
 
 
-def _pull(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
-    assert isinstance(model, _Template)
+def pull(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
+    assert isinstance(model, Template)
     return (1e3 * inputs * model.total).sum()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ import torch
 from understudy.audit.doors import DoorCase, StepCase, Still
 from understudy.audit.neighbours import Neighbours, vectors
 from understudy.data.records import Records, concatenate
+from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.sums.units import UnitIndex
 
 ROUNDING = 1e-6
@@ -31,12 +32,17 @@ def farthest(moves: Iterable[Move]) -> Move:
     return max(moves, key=lambda move: move.distance)
 
 
-def moves_of(case: DoorCase, pairs: Iterable[Neighbours]) -> list[Move]:
-    """Exact outputs of one door on both sides of each pair, and how far apart they are."""
+def moves_of(
+    case: DoorCase, pairs: Iterable[Neighbours], noise: Callable[[], NoiseSource] = Still
+) -> list[Move]:
+    """Exact outputs of one door on both sides of each pair, and how far apart they are.
+
+    noise: a source without noise; what else is drawn from it must not differ between the sides.
+    """
     return [
         Move(
             pair.name,
-            _distance(case.output(pair.records, Still()), case.output(pair.both, Still())),
+            _distance(case.output(pair.records, noise()), case.output(pair.both, noise())),
         )
         for pair in pairs
     ]

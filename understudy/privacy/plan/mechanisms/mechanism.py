@@ -43,7 +43,7 @@ class Mechanism(ABC):
     """Whether its noise can be drawn and added in whole numbers; then it has a field `noise`."""
 
     probe: ClassVar[str]
-    """`package.module:function` by which an audit measures how far one unit moves what it
+    """`package.module:function` that gives an audit its `Probe`s: how far one unit moves what it
     releases (see `understudy.audit.probes`); where nothing is released that moves, the
     reason, as words."""
 

@@ -20,6 +20,7 @@ class NoisyHistogram(OneShot):
     """
 
     kind: ClassVar[str] = "noisy-histogram"
+    probe: ClassVar[str] = "understudy.audit.probes:histogram_cases"
     name: str
     bins: int
     sigma: float

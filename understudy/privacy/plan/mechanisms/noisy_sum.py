@@ -21,6 +21,7 @@ class NoisySum(OneShot):
     """
 
     kind: ClassVar[str] = "noisy-sum"
+    probe: ClassVar[str] = "understudy.audit.probes:sum_cases"
     name: str
     clip: float
     sigma: float

@@ -24,6 +24,7 @@ class ForeignMechanism(Mechanism):
     uses, whole as soon as one use is spent, so never below them; no door runs it.
     """
 
+    title: ClassVar[str] = "a mechanism of a package that is not installed here"
     probe: ClassVar[str] = "its package is not installed here"
 
     kind: str  # type: ignore[misc]  # another word in each instance, where others have one

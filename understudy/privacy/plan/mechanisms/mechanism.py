@@ -29,6 +29,12 @@ class Mechanism(ABC):
     kind: ClassVar[str]
     """The word for it in plans, ledgers and claims, which never changes its meaning."""
 
+    title: ClassVar[str]
+    """What it is, as a few words of a table."""
+
+    use_word: ClassVar[str] = "use"
+    """What one use of it is called there; its plural ends in s or ies."""
+
     is_private: ClassVar[bool] = True
     """Whether it adds noise at all."""
 

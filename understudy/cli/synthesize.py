@@ -197,7 +197,7 @@ def _show_preview(found: Preview, as_json: bool) -> None:
     for mechanism in shown["plan"]["mechanisms"]:
         numbers = {k: v for k, v in mechanism.items() if k not in apart}
         written = ", ".join(
-            f"{k} {v}" if isinstance(v, str) else f"{k} {v:g}" for k, v in numbers.items()
+            f"{k} {v:g}" if isinstance(v, int | float) else f"{k} {v}" for k, v in numbers.items()
         )
         typer.echo(f"  {mechanism['name']}: {mechanism['kind']} on {mechanism['part']}, {written}")
         typer.echo(f"    {mechanism_from_json(mechanism).words()}")

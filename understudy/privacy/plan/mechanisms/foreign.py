@@ -65,6 +65,14 @@ class ForeignMechanism(Mechanism):
             "installed; it is priced by the events that the plan states."
         )
 
+    @property
+    def caveat(self) -> str | None:
+        return (
+            f"{self.name!r} is a {self.kind!r} of {self.shipped_by}, which is not installed here: it "
+            "was priced by the events that the plan states, and whether these follow from what it "
+            "does was not checked; install the package to check that."
+        )
+
     def written(self) -> dict[str, Any]:
         return {"name": self.name, "part": self.part, **self.values}
 

@@ -84,6 +84,11 @@ class Mechanism(ABC):
     def example(cls) -> Self:
         """A small one with valid numbers, as tests and audits try it."""
 
+    @property
+    def caveat(self) -> str | None:
+        """What whoever checks a claim that rests on it must be told, if anything."""
+        return None
+
     def written(self) -> dict[str, Any]:
         """Its fields as a plan writes them, in an order that stays."""
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]

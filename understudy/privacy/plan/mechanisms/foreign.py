@@ -68,8 +68,8 @@ class ForeignMechanism(Mechanism):
     @property
     def caveat(self) -> str | None:
         return (
-            f"{self.name!r} is a {self.kind!r} of {self.shipped_by}, which is not installed here: it "
-            "was priced by the events that the plan states, and whether these follow from what it "
+            f"{self.name!r} is a {self.kind!r} of {self.shipped_by}, which is not installed here: "
+            "it was priced by the events that its plan states. Whether these follow from what it "
             "does was not checked; install the package to check that."
         )
 

@@ -22,6 +22,8 @@ class DPSGD(Stepwise):
     """
 
     kind: ClassVar[str] = "dp-sgd"
+    title: ClassVar[str] = "noisy gradient sums on random samples (DP-SGD)"
+    use_word: ClassVar[str] = "step"
     probe: ClassVar[str] = "understudy.audit.probes:step_cases"
     name: str
     steps: int

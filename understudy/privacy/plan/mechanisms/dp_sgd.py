@@ -37,6 +37,9 @@ class DPSGD(Stepwise):
     def sensitivity(self) -> float:
         return self.clip
 
+    def passes(self, count: int) -> float:
+        return self.rate * count * self.multiplicity
+
     def events(self, uses: int) -> tuple[Event, ...]:
         return (PoissonGaussian(self.sigma, self.rate, uses),) if uses else ()
 

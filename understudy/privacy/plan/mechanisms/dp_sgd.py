@@ -22,6 +22,7 @@ class DPSGD(Stepwise):
     """
 
     kind: ClassVar[str] = "dp-sgd"
+    title: ClassVar[str] = "noisy gradient sums on random samples (DP-SGD)"
     probe: ClassVar[str] = "understudy.audit.probes:step_cases"
     name: str
     steps: int

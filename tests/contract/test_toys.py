@@ -95,7 +95,7 @@ def test_it_passes_every_check(toy: Toy) -> None:
     """Replay and bare machine among them."""
     results = check_method(get_method(toy.target))
     assert {r.name: r.problem for r in results if not r.passed} == {}
-    assert len(results) == 8
+    assert len(results) == 9
 
 
 @EACH

@@ -23,6 +23,7 @@ class ClippedAggregate(Stepwise):
     """
 
     kind: ClassVar[str] = "clipped-aggregate"
+    title: ClassVar[str] = "noisy vectors of random samples as a whole"
     probe: ClassVar[str] = "understudy.audit.probes_of_rounds:aggregate_cases"
     name: str
     steps: int

@@ -24,6 +24,7 @@ class OneOfShardsGradients(Stepwise):
     """
 
     kind: ClassVar[str] = "one-of-shards-gradients"
+    title: ClassVar[str] = "gradients from one shard, drawn in secret"
     probe: ClassVar[str] = "understudy.audit.probes_of_rounds:one_of_shards_cases"
     name: str
     shards: int

@@ -14,6 +14,7 @@ class Stepwise(Mechanism):
     """
 
     is_session = True
+    use_word = "step"
     steps: int
     clip: float
     sigma: float

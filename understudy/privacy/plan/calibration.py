@@ -6,17 +6,18 @@ import math
 from dataclasses import dataclass
 
 from understudy.errors import UserError
-from understudy.privacy.accounting.accountants import Cost, price
+from understudy.privacy.accounting.accountants import Cost, local_price, price
 from understudy.privacy.plan.events import (
     Event,
     Gaussian,
+    LocalEvent,
     NonPrivate,
     OneOfShards,
     PoissonGaussian,
     RandomisedResponse,
 )
 from understudy.privacy.plan.mechanisms import Mechanism
-from understudy.privacy.plan.plan import Budget, Plan, Spend
+from understudy.privacy.plan.plan import LOCAL_RELATION, RELATION, Budget, Plan, Spend
 
 _LEAST_USED = 0.99
 _GOOD_ENOUGH = 0.995
@@ -36,7 +37,8 @@ def calibrate(budget: Budget, spend: Spend) -> Plan:
     """The plan with the least noise whose composed cost stays within `budget`.
 
     Guarantee: the plan's epsilon, by `price` on its own events at the budget's delta under
-    adding or removing one unit, is at most the target, and at least 0.99 of it unless the
+    adding or removing one unit (or by `local_price`, replacing one record, where all of them
+    are local; local and central events are never composed), is at most the target, and at least 0.99 of it unless the
     cost does not depend on the noise multiplier (then the plan is the only one there is,
     and may cost less; a `spend` without mechanisms costs 0). An empirical budget gives
     `spend(1.0)`, epsilon infinite and no accountant.
@@ -48,8 +50,10 @@ def calibrate(budget: Budget, spend: Spend) -> Plan:
         mechanisms = tuple(spend(NOMINAL_SIGMA))
         return Plan(budget, mechanisms, math.inf, "none", Plan.new_ident())
     offer = _search(budget, spend)
+    relation = LOCAL_RELATION if _is_local(_events(offer.mechanisms)) else RELATION
+    cost = offer.cost
     return Plan(
-        budget, offer.mechanisms, offer.cost.epsilon, offer.cost.accountant, Plan.new_ident()
+        budget, offer.mechanisms, cost.epsilon, cost.accountant, Plan.new_ident(), relation
     )
 
 
@@ -64,11 +68,19 @@ class _Offer:
 
 def _offer(spend: Spend, log_sigma: float, delta: float) -> _Offer:
     mechanisms = tuple(spend(math.exp(log_sigma)))
-    return _Offer(log_sigma, mechanisms, price(_events(mechanisms), delta))
+    return _Offer(log_sigma, mechanisms, _cost(_events(mechanisms), delta))
 
 
 def _events(mechanisms: tuple[Mechanism, ...]) -> tuple[Event, ...]:
     return tuple(e for m in mechanisms for e in m.events(m.uses))
+
+
+def _cost(events: tuple[Event, ...], delta: float) -> Cost:
+    return local_price(events, delta) if _is_local(events) else price(events, delta)
+
+
+def _is_local(events: tuple[Event, ...]) -> bool:
+    return bool(events) and all(isinstance(event, LocalEvent) for event in events)
 
 
 def _search(budget: Budget, spend: Spend) -> _Offer:

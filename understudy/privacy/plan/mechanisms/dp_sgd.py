@@ -23,10 +23,6 @@ class DPSGD(Stepwise):
 
     kind: ClassVar[str] = "dp-sgd"
     title: ClassVar[str] = "noisy gradient sums on random samples (DP-SGD)"
-<<<<<<< HEAD
-    use_word: ClassVar[str] = "step"
-=======
->>>>>>> rounds
     probe: ClassVar[str] = "understudy.audit.probes:step_cases"
     name: str
     steps: int

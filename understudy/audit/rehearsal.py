@@ -95,7 +95,7 @@ class Rehearsal:
     """What one tiny run left behind, as digests that can be compared."""
 
     result: Fitted
-    records: Records
+    records: Records | None
     tape: Tape
     spent: Mapping[str, int]
     traces: dict[str, str] = field(default_factory=dict)
@@ -110,8 +110,13 @@ def rehearse(
     seed: int,
     tape: Tape | None = None,
     weights: Mapping[str, WeightsFile] = MappingProxyType({}),
+    mapped: bool = True,
 ) -> Rehearsal:
-    """Fit `method` on `count` made-up records, deterministically but for the door's noise."""
+    """Fit `method` on `count` made-up records, deterministically but for the door's noise.
+
+    mapped: a `RecordMap` is applied too. What it lets out follows the records, so a replay looks
+    at what it was fitted to alone.
+    """
     tape = tape or Tape()
     with tempfile.TemporaryDirectory() as name, _deterministic():
         folder = Path(name)
@@ -127,7 +132,8 @@ def rehearse(
         handles = door.handles(parts, dict.fromkeys(names, DECLARED))
         try:
             result = method.fit(config, handles, plan, made_up_public(method, weights), context)
-            records = _records_of(result, handles[method.info.maps or method.info.first_part])
+            part = handles[method.info.maps or method.info.first_part]
+            records = _records_of(result, part) if mapped or _makes_records(result) else None
             door.settle()
         finally:
             door.abandon()
@@ -206,6 +212,10 @@ def _saved_digest(result: Fitted, folder: Path) -> str:
     return _tree_digest(target)
 
 
+def _makes_records(result: Fitted) -> bool:
+    return not isinstance(result, RecordMap)
+
+
 def _records_of(result: Fitted, private: PrivateRecords) -> Records:
     """The records that it makes, in the process that fitted: there a module or a class may have
     kept something that no attribute and no file shows."""
@@ -214,9 +224,11 @@ def _records_of(result: Fitted, private: PrivateRecords) -> Records:
     return result.apply(private) if isinstance(result, RecordMap) else result.records()
 
 
-def _records_digest(records: Records) -> str:
+def _records_digest(records: Records | None) -> str:
     digest = hashlib.sha256()
-    _feed(digest, {"features": records.features, "attributes": dict(records.attributes)}, set())
+    if records is not None:
+        made = {"features": records.features, "attributes": dict(records.attributes)}
+        _feed(digest, made, set())
     return digest.hexdigest()
 
 

@@ -201,7 +201,7 @@ def _input_in_words(one: PublicInput) -> str:
 def _parts(claim: Claim) -> list[str]:
     if not claim.parts:
         return []
-    shares = [f"{name} ({count:,} declared)" for name, count in claim.parts.items()]
+    shares = [f"{name} ({count:,} declared)" for name, count in sorted(claim.parts.items())]
     return [
         f"The records to learn from were divided by a keyed hash into parts: {_listed(shares)}; "
         "what was spent on each is added up."

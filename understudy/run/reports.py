@@ -114,7 +114,9 @@ def _owner_data(
 
 
 def _pictures(records: Records) -> Records:
-    """The first few synthetic records of each class."""
+    """The first few synthetic records of each class, or of all where there is no label."""
+    if records.schema.label is None:
+        return records.select(range(min(len(records), _PICTURES_PER_CLASS)))
     labels = records.labels
     chosen = [np.flatnonzero(labels == c)[:_PICTURES_PER_CLASS] for c in np.unique(labels)]
     return records.select(np.concatenate(chosen))

@@ -38,10 +38,10 @@ def calibrate(budget: Budget, spend: Spend) -> Plan:
 
     Guarantee: the plan's epsilon, by `price` on its own events at the budget's delta under
     adding or removing one unit (or by `local_price`, replacing one record, where all of them
-    are local; local and central events are never composed), is at most the target, and at least 0.99 of it unless the
-    cost does not depend on the noise multiplier (then the plan is the only one there is,
-    and may cost less; a `spend` without mechanisms costs 0). An empirical budget gives
-    `spend(1.0)`, epsilon infinite and no accountant.
+    are local), is at most the target. It is at least 0.99 of it unless the cost does not depend
+    on the noise multiplier (then the plan is the only one there is, and may cost less; a
+    `spend` without mechanisms costs 0). An empirical budget gives `spend(1.0)`, epsilon
+    infinite and no accountant.
 
     `spend` must cost less with more noise, without jumps; where no noise is enough, or the
     cost jumps across the target, a `UserError` says so.
@@ -52,9 +52,7 @@ def calibrate(budget: Budget, spend: Spend) -> Plan:
     offer = _search(budget, spend)
     relation = LOCAL_RELATION if _is_local(_events(offer.mechanisms)) else RELATION
     cost = offer.cost
-    return Plan(
-        budget, offer.mechanisms, cost.epsilon, cost.accountant, Plan.new_ident(), relation
-    )
+    return Plan(budget, offer.mechanisms, cost.epsilon, cost.accountant, Plan.new_ident(), relation)
 
 
 @dataclass(frozen=True)
@@ -68,14 +66,16 @@ class _Offer:
 
 def _offer(spend: Spend, log_sigma: float, delta: float) -> _Offer:
     mechanisms = tuple(spend(math.exp(log_sigma)))
-    return _Offer(log_sigma, mechanisms, _cost(_events(mechanisms), delta))
+    return _Offer(log_sigma, mechanisms, cost_of(_events(mechanisms), delta))
 
 
 def _events(mechanisms: tuple[Mechanism, ...]) -> tuple[Event, ...]:
     return tuple(e for m in mechanisms for e in m.events(m.uses))
 
 
-def _cost(events: tuple[Event, ...], delta: float) -> Cost:
+def cost_of(events: tuple[Event, ...], delta: float) -> Cost:
+    """What events cost by the accountant of their relation; local and central ones together
+    are refused."""
     return local_price(events, delta) if _is_local(events) else price(events, delta)
 
 

@@ -113,7 +113,7 @@ def test_a_dry_run_says_how_many_are_declared(place: Workplace) -> None:
 
 
 def _dies(place: Workplace, words: tuple[str, ...]) -> None:
-    with mock.patch.object(RunFolder, "save_samples", lambda *_: os._exit(9)):
+    with mock.patch.object(RunFolder, "save_samples", side_effect=lambda _: os._exit(9)):
         os._exit(place.run(*words).code)
 
 

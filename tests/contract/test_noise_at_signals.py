@@ -327,9 +327,9 @@ def test_noise_is_the_planned_one_whatever_the_signal(
     releases, deviation = door(tmp_path), DOORS[door]
     for release in releases:
         assert fits_normal(release.noise, deviation), "not the planned noise at this signal"
+    assert are_unrelated([release.noise for release in releases]), "noise was used twice"
     noise = np.concatenate([release.noise for release in releases])
     signal = np.concatenate([release.signal for release in releases])
     assert np.abs(signal).max() > 0.4 * deviation, "hardly any signal"
     assert ignores_signal(noise, signal, deviation), "the noise follows the signal"
-    assert are_unrelated([release.noise for release in releases]), "noise was used twice"
     assert are_independent(noise), "values come again, or follow from one another"

@@ -35,12 +35,14 @@ from understudy.privacy.plan.events import Event, PoissonGaussian
 from understudy.privacy.plan.mechanisms import (
     DPSGD,
     EXACT,
+    ClippedAggregate,
     EnsembleGradients,
     EnsembleVotes,
     LocalRelease,
     Mechanism,
     NoisyHistogram,
     NoisySum,
+    OneOfShardsGradients,
     mechanism_from_json,
     mechanism_to_json,
 )
@@ -256,6 +258,37 @@ def pulled(private: PrivateRecords) -> torch.Tensor:
     return torch.stack([ensemble.noisy_gradients(inputs, loss) for _ in range(QUERIES)])
 
 
+@frozen
+def leaning(models: Models, batch: Batch) -> torch.Tensor:
+    """Which way all records of a sample lean together."""
+    del models
+    return FAR * batch.features.sum().sign() * torch.ones(VALUES // QUERIES)
+
+
+def aggregated(private: PrivateRecords) -> torch.Tensor:
+    session = private.clipped_aggregate(leaning, (VALUES // QUERIES,))
+    return in_steps(private, session.step)
+
+
+def sent_back(private: PrivateRecords) -> torch.Tensor:
+    inputs = torch.zeros(VALUES // QUERIES)
+
+    def loss(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
+        assert isinstance(model, Leaning)
+        return FAR * model.way * inputs.sum()
+
+    session = private.ensemble(1, Leaning).gradients_of_one(loss)
+    return in_steps(private, lambda: session.step(inputs))
+
+
+def in_steps(private: PrivateRecords, step: Callable[[], torch.Tensor]) -> torch.Tensor:
+    out = []
+    for _ in range(QUERIES):
+        out.append(step())
+        private._door.checkpoint(State)
+    return torch.stack(out)
+
+
 def left(private: PrivateRecords) -> torch.Tensor:
     twice = private.map(lambda features: FAR * features.expand(-1, 2))
     return torch.from_numpy(twice.transform(LocalNoise(CLIP, SIGMA), "a test").features)
@@ -268,9 +301,11 @@ CASES = {
     "exact histogram": Case(NoisyHistogram("m", VALUES, SIGMA, noise=EXACT), counted, 1.0),
     "votes": Case(EnsembleVotes("m", 20, VALUES // 3, SIGMA), voted, -1e6),
     "gradients": Case(EnsembleGradients("m", 20, QUERIES, CLIP, SIGMA), pulled, -1e6),
+    "aggregate": Case(ClippedAggregate("m", QUERIES, 1.0, CLIP, SIGMA), aggregated, -1e6),
+    "one of one": Case(OneOfShardsGradients("m", 1, QUERIES, CLIP, SIGMA), sent_back, -1e6),
     "local": Case(LocalRelease("m", CLIP, SIGMA), left, -1.0, added=False),
 }
-NUMBERS = {"votes": VALUES // 3, "gradients": QUERIES}
+NUMBERS = {"votes": VALUES // 3} | dict.fromkeys(("gradients", "aggregate", "one of one"), QUERIES)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,20 +12,25 @@ import pytest
 import torch
 from torch import nn
 
-from tests.privacy.rig import flat_loss, handle, vectors
+from tests.privacy.rig import flat_loss, frozen, handle, vectors
 from understudy.audit.noise_tests import SAMPLES, are_independent, fits_normal
 from understudy.privacy.door.batch import Batch
+from understudy.privacy.door.steps import Steps
+from understudy.privacy.dpsgd.loss import Models
 from understudy.privacy.ledger.state import State
 from understudy.privacy.local.gaussian import LocalNoise
 from understudy.privacy.plan.mechanisms import (
     DPSGD,
     EXACT,
     FLOAT,
+    ClippedAggregate,
     EnsembleGradients,
     EnsembleVotes,
     LocalRelease,
     NoisyHistogram,
     NoisySum,
+    OneOfShardsGradients,
+    Stepwise,
 )
 
 CLIP, SIGMA = 3.0, 2.0
@@ -86,6 +92,31 @@ def noise_of_gradients(folder: Path) -> torch.Tensor:
     return torch.cat([ensemble.noisy_gradients(inputs, lambda _, x: x.sum()) for _ in range(2)])
 
 
+def noise_of_aggregates(folder: Path) -> torch.Tensor:
+    planned = ClippedAggregate("critic", steps=2, rate=0.5, clip=CLIP, sigma=SIGMA)
+    session = handle(folder, NOBODY, planned, count=3).clipped_aggregate(nothing_of_all, (HALF,))
+    return torch.cat([stepped(session, session.step) for _ in range(2)])
+
+
+def noise_of_one_shard(folder: Path) -> torch.Tensor:
+    planned = OneOfShardsGradients("one", shards=2, steps=2, clip=CLIP, sigma=SIGMA)
+    ensemble = handle(folder, NOBODY, planned, count=3).ensemble(2, lambda _: nn.Identity())
+    session = ensemble.gradients_of_one(lambda _, x: x.sum())
+    return torch.cat([stepped(session, partial(session.step, torch.zeros(HALF))) for _ in range(2)])
+
+
+def stepped(session: Steps[Stepwise], step: Callable[[], torch.Tensor]) -> torch.Tensor:
+    released = step()
+    session._door.checkpoint(State)
+    return released
+
+
+@frozen
+def nothing_of_all(models: Models, batch: Batch) -> torch.Tensor:
+    del models, batch
+    return torch.zeros(HALF)
+
+
 def noise_of_local_releases(folder: Path) -> torch.Tensor:
     planned = LocalRelease("local", radius=CLIP, sigma=SIGMA)
     private = handle(folder, vectors(np.zeros((1000, SAMPLES // 1000))), planned)
@@ -101,6 +132,8 @@ DOORS = {
     noise_of_steps: SIGMA * CLIP,
     noise_of_votes: SIGMA * math.sqrt(2),
     noise_of_gradients: SIGMA * 2 * CLIP,
+    noise_of_aggregates: SIGMA * 2 * CLIP,
+    noise_of_one_shard: SIGMA * 2 * CLIP,
     noise_of_local_releases: SIGMA * 2 * CLIP,
 }
 

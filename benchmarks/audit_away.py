@@ -32,6 +32,7 @@ from understudy.audit.estimate import AuditPlan, require_some_power
 from understudy.audit.run_audit import Subject, Surroundings, judge, right_guesses
 from understudy.bench.away.fit_jobs import Lines, method_inputs, provenance_of
 from understudy.bench.away.job import FitJob
+from understudy.bench.away.joining import join_files
 from understudy.bench.evidence.provenance import Provenance
 from understudy.bench.work.measuring import peak_gigabytes
 from understudy.durable import replace_durably
@@ -145,15 +146,14 @@ def pack(asked: argparse.Namespace) -> None:
 def _write_job(out: Path, told: Asked, prepared: Prepared, entered: Plan, book: Book) -> None:
     """The whole job or nothing of it, for its owner alone."""
     from understudy.bench.away.pack import JobName, describe_job, write_job_folder
+    from understudy.bench.away.packed_files import PackedFiles
     from understudy.run.audit import audited_facts
 
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as name:
         room = Path(name) / out.name
-        (room / "records").mkdir(parents=True)
-        room.chmod(0o700)
-        named = JobName(told.title, told.token, {})
-        job = describe_job(prepared, entered, audited_facts(prepared), named, room, book)
+        files, named = PackedFiles.open(room), JobName(told.title, told.token, {})
+        job = describe_job(prepared, entered, audited_facts(prepared), named, files, book)
         write_job_folder(room / "job", job)
         replace_durably(room / FILE, json.dumps(told.to_json(), indent=1).encode())
         room.rename(out)
@@ -163,7 +163,7 @@ def run(path: Path, device: str, out: Path) -> None:
     """Fit with canaries as a release would be fitted on this device, and count right guesses."""
     asked, told = Asked.read(path / FILE)
     job = FitJob.read(path / "job")
-    fitting = method_inputs(job, path, device)
+    fitting = method_inputs(job, join_files(path, job.files), device)
     where, lines = choose_device(device), Lines(job.title)
     folder = path / RUN
     if folder.exists():

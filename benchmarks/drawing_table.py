@@ -23,6 +23,7 @@ import torch
 from understudy.bench.away.classify_job import ClassifyJob
 from understudy.bench.away.fit_jobs import job_folders
 from understudy.bench.away.job import FitJob
+from understudy.bench.away.joining import join_files
 from understudy.data.record_arrays import read_arrays
 from understudy.data.records import Records
 from understudy.evaluate.case import Case
@@ -69,10 +70,11 @@ def figures(job: Path, folder: Path, way: dict[str, Any], device: torch.device) 
 def _accuracies(
     job: Path, classify: ClassifyJob, made: Records, device: torch.device
 ) -> dict[str, float | None]:
+    test = classify.records["test"]
     case = Case(
         only_label(made),
         None,
-        only_label(read_arrays(job / classify.records["test"], classify.schema)),
+        only_label(read_arrays(join_files(job, {test}).path(test), classify.schema)),
         classify.protocol,
         device=device,
         seed=classify.seed,

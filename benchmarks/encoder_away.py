@@ -89,6 +89,7 @@ def pack(data: Path, out: Path, changes: Sequence[str], seed: int, limit: int | 
 
     from understudy.data.catalog import DATA_VARIABLE
     from understudy.data.load import load
+    from understudy.data.terms import licence_of_models
     from understudy.methods.config import resolve_config
 
     if data.name != NAME or not data.is_dir():
@@ -106,7 +107,7 @@ def pack(data: Path, out: Path, changes: Sequence[str], seed: int, limit: int | 
         REVEALED,
         math.inf,
         settings=f"preset {settings.preset} ({settings.tuned_on}){changed}",
-        licence=dataset.licence,
+        licence=licence_of_models(NAME, dataset.licence),
     )
     told = {
         "format": FORMAT,

@@ -4,22 +4,31 @@
 #     bash benchmarks/gpu_session.sh engine FOLDER     the engine's eleven settings, taking turns
 #     bash benchmarks/gpu_session.sh rest FOLDER       drawing, parts of a step, checks
 #     bash benchmarks/gpu_session.sh cells FOLDER JOB PATTERN...    cells of a packed job
+#     bash benchmarks/gpu_session.sh loads FOLDER JOB  at home: a packed job as FOLDER/1, FOLDER/2 ...
+#     bash benchmarks/gpu_session.sh load FOLDER JOB   one of these into JOB, outside the work tree
+#     bash benchmarks/gpu_session.sh back FOLDER JOB NUMBER    the NUMBERth 60 MiB of its result
 #
 # The first two take under ten minutes. Cells are fitted and drawn from one after the other, so that
 # each has the GPU for itself, and their classifiers are trained side by side. They take longer than
 # some machines allow a command: start them with `setsid`, look at JOB/*.log, and cut off, begin
 # again with the same words.
 #
-# The first two leave FOLDER/NAME.tgz, the third FOLDER/cells.tgz.aa and so on, of 12 MB each. At
-# home, from the commit whose files were copied:
+# Some machines take no more than 64 MiB a call: each of the loads has at most 48 (LOAD bytes) and
+# may be carried alone, in any order. Nor do they give back more than 64 MiB, in files of 16: `cells`
+# ends with the first such part of the result and says how many there are, `back` brings any. With
+# SAMPLES=none samples stay there.
+#
+# The first two leave FOLDER/NAME.tgz, `cells` and `back` FOLDER/result. At home, from the commit
+# whose files were copied, with all that `back` brought in one folder:
 #
 #     tar xzf engine.tgz && python benchmarks/engine.py evidence engine
 #     tar xzf rest.tgz && python benchmarks/gpu_checks.py --evidence rest
 #     python benchmarks/drawing.py --evidence rest
-#     cat cells.tgz.* | gunzip > cells.tar && understudy bench collect cells.tar
+#     understudy bench collect result
 set -u
+umask 077
 if [ $# -lt 2 ]; then
-    echo "say what to measure (engine, rest or cells) and the FOLDER for its results" >&2
+    echo "say what to do (engine, rest, cells, loads, load or back) and with which FOLDER" >&2
     exit 2
 fi
 what=$1
@@ -27,6 +36,7 @@ folder=$2
 shift 2
 here=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 export PYTHONPATH=$here PYTHONUNBUFFERED=1
 python=${PYTHON:-python3}
 found=$work/$what
@@ -62,8 +72,48 @@ cells() {
         away classify "$pattern" >>"$job/classify-$number.log" 2>&1 &
     done
     wait
-    "$python" -m understudy.bench.away "$job" --phases classify --cells "$1" --result "$work/cells.tar"
-    gzip -1 <"$work/cells.tar" | split -b 12000000 - "$folder/cells.tgz."
+    "$python" -m understudy.bench.away "$job" --phases classify --cells "$1" \
+        --result "$job.result" --samples "${SAMPLES:-all}"
+    back "$job" 1
+}
+
+loads() {
+    local job=$1 most=${LOAD:-50331648} number=1 size=0 file length
+    if [ -e "$folder/1" ]; then
+        echo "$folder holds loads already; choose another FOLDER" >&2
+        exit 2
+    fi
+    while IFS= read -r file; do
+        length=$(wc -c <"$job/$file")
+        if [ "$size" -gt 0 ] && [ $((size + length)) -gt "$most" ]; then
+            number=$((number + 1))
+            size=0
+        fi
+        size=$((size + length))
+        mkdir -p "$folder/$number/$(dirname "$file")"
+        cp "$job/$file" "$folder/$number/$file" || exit 1
+    done < <(cd "$job" && find cells manifest.json pieces references -type f 2>/dev/null | sort)
+    echo "$number loads in $folder"
+}
+
+load() {
+    mkdir -p "$1"
+    cp -R "$folder/." "$1" || exit 1
+    # Until the last load has come, some pieces are missing: that is said, and no failure.
+    "$python" -m understudy.bench.away "$1" --check || true
+}
+
+back() {
+    local result=$1.result count=0 file
+    mkdir -p "$folder/result/pieces"
+    cp "$result/manifest.json" "$folder/result" || exit 1
+    for file in "$result"/pieces/*; do
+        count=$((count + 1))
+        if [ $(((count + 3) / 4)) -eq "$2" ]; then
+            cp "$file" "$folder/result/pieces" || exit 1
+        fi
+    done
+    echo "this is $2 of $(((count + 3) / 4)) parts of the result"
 }
 
 case $what in
@@ -71,9 +121,9 @@ engine | rest)
     "$what"
     tar czf "$folder/$what.tgz" -C "$work" "$what"
     ;;
-cells) cells "$@" ;;
+cells | loads | load | back) "$what" "$@" ;;
 *)
-    echo "engine, rest or cells, not $what" >&2
+    echo "engine, rest, cells, loads, load or back, not $what" >&2
     exit 2
     ;;
 esac

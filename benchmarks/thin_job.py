@@ -32,6 +32,7 @@ import numpy as np
 
 from understudy.bench.away.fit_jobs import job_folders
 from understudy.bench.away.job import FILE, FitJob
+from understudy.bench.away.joining import join_files
 from understudy.data.load import load
 from understudy.privacy.plan.mechanisms import DPSGD, Mechanism
 from understudy.privacy.plan.plan import Budget, Plan
@@ -64,8 +65,9 @@ def require_public(root: Path, jobs: Collection[FitJob]) -> None:
             )
         known = {image.tobytes() for part in load(name).parts.values() for image in part.features}
         files = {f for job in jobs if _dataset(job) == name for f in job.records.values()}
+        joined = join_files(root, files)
         for file in sorted(files):
-            with np.load(root / file, allow_pickle=False) as kept:
+            with np.load(joined.path(file), allow_pickle=False) as kept:
                 if not all(image.tobytes() in known for image in kept["features"]):
                     raise SystemExit(f"{file} holds images that are not those of {name}.")
 

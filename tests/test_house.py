@@ -17,7 +17,13 @@ PACKAGE = ROOT / "understudy"
 
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
-EVERYWHERE = {"understudy", "understudy.durable", "understudy.errors", "understudy.progress"}
+EVERYWHERE = {
+    "understudy",
+    "understudy.durable",
+    "understudy.errors",
+    "understudy.plugins",
+    "understudy.progress",
+}
 """Modules that belong to no room; the bare package is what holds the version."""
 
 FEWEST_TESTS = 5000

@@ -18,13 +18,14 @@ from understudy.encoders.file import read_encoder
 from understudy.errors import UserError
 from understudy.federated.collection_check import verify_any
 from understudy.filters.filter_file import load_filter
+from understudy.methods.contract import Sampler
 from understudy.methods.registry import get_method
 from understudy.privacy.ledger.account_book import Book
 from understudy.privacy.ledger.ledger import read_ledger
 from understudy.progress import Silent, Task
 from understudy.run.config import read_config
 from understudy.run.folder import RunFolder
-from understudy.run.sampling import load_synthesizer
+from understudy.run.sampling import load_fitted
 
 OLD = Path(__file__).parent / "fixtures" / "version_0_1"
 DIGESTS = {
@@ -60,7 +61,9 @@ def test_a_release_that_was_changed_does_not_verify(old: Path) -> None:
 @pytest.mark.parametrize("name", ["dp-merf", "dp-gan", "dpdm"])
 def test_a_synthesizer_samples_what_it_sampled(name: str) -> None:
     run = RunFolder(OLD / "runs" / name)
-    again = load_synthesizer(run, get_method(name)).sample(20, seed=0)
+    fitted = load_fitted(run, get_method(name))
+    assert isinstance(fitted, Sampler)
+    again = fitted.sample(20, seed=0)
     then = run.load_samples()
     assert np.array_equal(again.labels, then.labels)
     apart = np.abs(again.features.astype(int) - then.features.astype(int))

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from torch import nn
 from understudy.data.records import Images, Records
 from understudy.data.schema import Schema
 from understudy.methods.config import setting
-from understudy.methods.contract import Context, Facts, PublicInputs
+from understudy.methods.contract import Conditions, Context, Facts, PublicInputs
 from understudy.methods.info import MethodInfo
 from understudy.privacy.door.batch import Batch
 from understudy.privacy.door.private_records import PrivateRecords
@@ -44,9 +44,9 @@ class Flat:
     def __init__(self, level: float, schema: Schema, note: float = 0.0) -> None:
         self.level, self.schema, self.note = level, schema, note
 
-    def sample(self, n: int, labels: Any | None = None, seed: int = 0) -> Records:
+    def sample(self, n: int, conditions: Conditions | None = None, seed: int = 0) -> Records:
         rng = np.random.default_rng(seed)
-        codes = rng.integers(0, 3, n) if labels is None else np.asarray(labels)
+        codes = rng.integers(0, 3, n) if conditions is None else np.asarray(conditions["label"])
         pixels = np.full((n, 1, 8, 8), int(255 * min(1.0, max(0.0, self.level))), np.uint8)
         pixels[:, 0, 0, 0] = rng.integers(0, 256, n)
         return Images(pixels, {"label": codes}, self.schema)
@@ -360,8 +360,8 @@ class IgnoresLabels(Honest):
     info: ClassVar[MethodInfo] = described("ignores-labels")
 
     class _Flat(Flat):
-        def sample(self, n: int, labels: Any | None = None, seed: int = 0) -> Records:
-            del labels
+        def sample(self, n: int, conditions: Conditions | None = None, seed: int = 0) -> Records:
+            del conditions
             return super().sample(n, None, seed)
 
     def result(self, level: float, schema: Schema) -> Flat:
@@ -386,14 +386,15 @@ class FlatOfTheClass(Flat):
 
     remembered: ClassVar[float] = 0.0
 
-    def sample(self, n: int, labels: Any | None = None, seed: int = 0) -> Records:
-        return Flat(type(self).remembered, self.schema).sample(n, labels, seed)
+    def sample(self, n: int, conditions: Conditions | None = None, seed: int = 0) -> Records:
+        return Flat(type(self).remembered, self.schema).sample(n, conditions, seed)
 
 
 class KeepsAMeanInTheClass(Honest):
     """What the callback saw reaches the samples of this process, past every attribute."""
 
     info: ClassVar[MethodInfo] = described("keeps-a-mean-in-the-class")
+    Output: ClassVar[type] = FlatOfTheClass
 
     def vector_of(self, batch: Batch) -> torch.Tensor:
         FlatOfTheClass.remembered = float(batch.features.mean())

@@ -26,7 +26,7 @@ MISTAKES = {
     bad.MixesRecords: (FIT, "mixes the records"),
     bad.MixesInTheSum: (FIT, "mixes the records"),
     bad.CountsCalls: (REPLAY, "own attributes"),
-    bad.KeepsAMeanInTheClass: (REPLAY, "samples differ on other records"),
+    bad.KeepsAMeanInTheClass: (REPLAY, "records differ on other records"),
     bad.KeepsANumpyNumber: (REPLAY, "own attributes"),
     bad.KeepsAQueue: (REPLAY, "own attributes"),
     bad.DrawsInTheCallback: (REPLAY, "differ on other records"),
@@ -35,7 +35,7 @@ MISTAKES = {
     bad.TakesMoreSteps: (FIT, "beyond the plan"),
     bad.PlansAndDoesNot: (FIT, "'unused' is planned and never used"),
     bad.LessNoiseCostsLess: (SPEND, ""),
-    bad.IgnoresLabels: ("samples as asked", "ignores the labels"),
+    bad.IgnoresLabels: ("makes the records that it says", "ignores the conditions on 'label'"),
     bad.ForgetsWhenSaved: ("saves and loads", "other records"),
 }
 

@@ -20,7 +20,6 @@ from understudy.privacy.plan.events import (
     RandomisedResponse,
 )
 from understudy.privacy.plan.mechanisms import (
-    _KINDS,
     DPSGD,
     EnsembleGradients,
     EnsembleVotes,
@@ -30,6 +29,7 @@ from understudy.privacy.plan.mechanisms import (
     NoisyHistogram,
     NoisySum,
     Reveal,
+    mechanism_kinds,
 )
 from understudy.privacy.plan.plan import Budget
 
@@ -52,7 +52,7 @@ def test_every_use_is_an_event(mechanism: Mechanism, event: Event) -> None:
 
 
 def test_every_kind_of_mechanism_is_here() -> None:
-    assert {mechanism.kind for mechanism, _ in CHARGED} == set(_KINDS)
+    assert {mechanism.kind for mechanism, _ in CHARGED} == set(mechanism_kinds())
 
 
 def test_a_plan_costs_all_of_its_events() -> None:

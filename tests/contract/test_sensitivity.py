@@ -26,7 +26,7 @@ from understudy.audit.neighbours import (
     vectors,
 )
 from understudy.audit.sensitivity import ROUNDING, Move, farthest, moves_of, step_moves
-from understudy.privacy.plan.mechanisms import _KINDS, NOISES
+from understudy.privacy.plan.mechanisms import NOISES, mechanism_kinds
 
 PAIRS = [*adversarial_neighbours(), *random_neighbours(6)]
 PEOPLE = people()
@@ -94,7 +94,7 @@ def test_every_mechanism_is_measured() -> None:
     measured = {case.mechanism.kind for case in cases} | {"dp-sgd"}
     # Randomised response adds no noise to a value that could move; its odds are measured in
     # tests/privacy/local/test_channel.py.
-    assert measured == set(_KINDS) - {"reveal", "local-labels"}
+    assert measured == set(mechanism_kinds()) - {"reveal", "local-labels"}
     one_shot = {(c.mechanism.kind, getattr(c.mechanism, "noise", "")) for c in one_shot_cases()}
     assert one_shot == {(k, n) for k in ("noisy-sum", "noisy-histogram") for n in NOISES}
 

@@ -64,6 +64,25 @@ def test_the_facts_of_an_entry_agree_with_each_other(entry):
         assert entry.homepage
 
 
+@pytest.mark.parametrize("name", ["utkface", "fairface", "celeba"])
+def test_faces_of_real_people_are_neither_shown_nor_learnt_for_others(name):
+    terms = catalog_entry(name).terms
+    assert not terms.pictures_shown
+    assert not terms.models_shipped
+    assert "real people" in terms.because
+
+
+def test_every_entry_gives_a_reason_for_its_terms():
+    for entry in catalog().values():
+        terms = entry.terms
+        assert isinstance(terms.pictures_shown, bool)
+        assert isinstance(terms.models_shipped, bool)
+        assert terms.because
+        assert not terms.because.endswith(".")
+        if "non-commercial" in entry.licence or "NC" in entry.licence.split():
+            assert not terms.models_shipped, entry.name
+
+
 def test_a_kind_that_nobody_reads_is_named():
     with refused("'cifer'", "did you mean cifar"):
         reader_of("cifer")
@@ -78,6 +97,8 @@ def test_a_kind_that_nobody_reads_is_named():
         ("eurosat", ("EuroSAT.zip", "github.com/phelber")),
         ("celeba", ("img_align_celeba.zip", "list_attr_celeba.txt", "mmlab")),
         ("camelyon", ("metadata.csv", "patches", "wilds")),
+        ("fairface", ("fairface_label_train.csv", "train and val", "github.com/joojs")),
+        ("utkface", ("UTKFace.tar.gz", "susanqq")),
     ],
 )
 @pytest.mark.usefixtures("offline")
@@ -91,7 +112,7 @@ def test_every_kind_says_which_raw_files_it_misses(name, words, monkeypatch, tmp
 
 
 @pytest.mark.parametrize(
-    "name", ["cifar-10", "bloodmnist", "tiny-imagenet", "eurosat", "celeba", "camelyon"]
+    "name", ["cifar-10", "bloodmnist", "tiny-imagenet", "eurosat", "celeba", "camelyon", "fairface"]
 )
 def test_an_empty_folder_is_told_what_it_lacks(name, monkeypatch, tmp_path):
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))

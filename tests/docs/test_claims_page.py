@@ -12,7 +12,8 @@ from tests.docs.claims_page import PAGE, page, promises
 from tests.docs.pages import REPOSITORY
 from tests.mutants.faults import all_faults
 from understudy.methods.presets import find_presets
-from understudy.methods.registry import BUILT_IN, Registry
+from understudy.methods.registry import Registry
+from understudy.plugins import BUILT_IN
 from understudy.release.claim import KINDS
 
 CLAIMS = (REPOSITORY / "docs" / "claims.md").read_text(encoding="utf-8")

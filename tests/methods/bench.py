@@ -11,7 +11,7 @@ import torch
 
 from understudy.data.records import Records
 from understudy.data.schema import Attribute, Schema
-from understudy.methods.contract import Facts, PublicInputs, Synthesizer
+from understudy.methods.contract import Facts, PublicInputs, Sampler
 from understudy.privacy.door.door import Door
 from understudy.privacy.ledger.journal import Journal
 from understudy.privacy.ledger.state import State
@@ -80,13 +80,13 @@ class Bench:
         records: Records,
         count: int | None = None,
         public: PublicInputs | None = None,
-    ) -> Synthesizer:
+    ) -> Sampler:
         declared = len(records) if count is None else count
         parts = self.door.handles({"train": records}, {"train": declared})
         result = method.fit(
             config, parts, self.journal.plan, public or PublicInputs(), self.context
         )
-        assert isinstance(result, Synthesizer)
+        assert isinstance(result, Sampler)
         self.door.settle()
         return result
 

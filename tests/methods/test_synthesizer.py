@@ -11,7 +11,7 @@ import pytest
 from tests.methods.bench import SCHEMA
 from understudy.data.schema import Attribute, Schema
 from understudy.errors import UserError
-from understudy.methods.contract import Synthesizer
+from understudy.methods.contract import Sampler
 from understudy.methods.synthesizer import GeneratorSynthesizer
 from understudy.nets.generators import GeneratorSpec
 from understudy.nets.seeding import built
@@ -26,7 +26,7 @@ def synthesizer(kind: str = "spline", schema: Schema = SCHEMA) -> GeneratorSynth
 
 class TestSample:
     def test_it_fits_the_contract(self) -> None:
-        assert isinstance(synthesizer(), Synthesizer)
+        assert isinstance(synthesizer(), Sampler)
 
     @KINDS
     def test_records_are_images_with_uniform_labels(self, kind: str) -> None:
@@ -39,7 +39,7 @@ class TestSample:
 
     def test_given_labels_are_kept(self) -> None:
         wanted = np.array([2, 0, 0, 1], dtype=np.int32)
-        assert (synthesizer().sample(4, labels=wanted).labels == wanted).all()
+        assert (synthesizer().sample(4, {"label": wanted}).labels == wanted).all()
 
     def test_the_seed_decides(self) -> None:
         fitted = synthesizer()
@@ -61,7 +61,7 @@ class TestSample:
     )
     def test_wrong_labels_are_refused(self, labels: list[float], words: str) -> None:
         with pytest.raises(UserError, match=words):
-            synthesizer().sample(3, labels=labels)
+            synthesizer().sample(3, {"label": labels})
 
     def test_a_negative_number_is_refused(self) -> None:
         with pytest.raises(UserError, match="at least 0"):

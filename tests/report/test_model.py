@@ -28,6 +28,8 @@ def test_samples_that_belong_to_units_are_taken_for_real_records_and_refused() -
     samples = digit_samples()
     with pytest.raises(UserError, match="look like real"):
         replace(example_data(), samples=replace(samples, units=np.arange(len(samples))))
+    with pytest.raises(UserError, match="look like real"):
+        OwnerData(own_samples=replace(samples, units=np.arange(len(samples))))
     assert replace(example_data(), samples=samples).samples is samples
 
 

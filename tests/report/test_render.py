@@ -116,3 +116,12 @@ def test_a_report_without_ledger_samples_or_settings_still_stands() -> None:
     assert "No pictures are shown" in text
     assert "Printed when the release is written" in text
     assert "batch" in text  # the method's own configuration stands in for settings
+
+
+def test_pictures_for_the_owner_alone_are_in_the_owners_report_alone() -> None:
+    data = replace(example_data(), samples=None)
+    kept = OwnerData(own_samples=example_data().samples)
+    assert "data:image/png" in render_owner(data, kept)
+    assert "data:image/png" not in render_public(data)
+    assert "data:image/png" not in render_owner(data, OwnerData())
+    assert "data:image/png" in render_owner(example_data(), OwnerData())

@@ -17,7 +17,7 @@ from tests.privacy.rig import CLASSES, classify, frozen, mlp, plan, records
 from tests.privacy.team.team_target import FAST, PLANNED, UNITS, Written
 from understudy.data.records import Records
 from understudy.errors import RunFailed, UserError
-from understudy.methods.contract import Context, Facts, PublicInputs
+from understudy.methods.contract import Conditions, Context, Facts, PublicInputs
 from understudy.methods.info import MethodInfo
 from understudy.privacy.door.batch import Batch
 from understudy.privacy.door.private_records import PrivateRecords
@@ -42,8 +42,8 @@ class Weights:
 
     values: dict[str, torch.Tensor]
 
-    def sample(self, n: int, labels: Any | None = None, seed: int = 0) -> Records:
-        del n, labels, seed
+    def sample(self, n: int, conditions: Conditions | None = None, seed: int = 0) -> Records:
+        del n, conditions, seed
         raise UserError("there is nothing to sample.")
 
     def save(self, folder: Path) -> None:
@@ -132,6 +132,7 @@ def fitting(faults: Faults, count: int = UNITS) -> MethodInputs:
         counts={"train": UNITS},
         device="cpu",
         seed=3,
+        samples=0,
         shard_key=b"",
     )
 

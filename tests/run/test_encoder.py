@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from tests.data.samples import refused
+from tests.data.samples import Said, refused
 from understudy.encoders.autoencoder_training import Checkpoint
 from understudy.encoders.file import read_encoder
 from understudy.privacy.ledger.account_book import Book
@@ -169,3 +170,16 @@ def test_what_tells_people_apart_is_never_declared(tmp_path, ward):
         made(tmp_path, request(ward, 3.0, few, unit="patient", declared=("outcom",)))
     encoder = made(tmp_path, request(ward, public=True)).encoder
     assert set(encoder.schema.names) == {"site", "outcome"}
+
+
+def test_a_model_of_data_that_may_not_ship_says_so(tmp_path, photos, monkeypatch):
+    """The files of a catalog dataset, read as an owner's own folder."""
+    (tmp_path / "shelf").mkdir()
+    Path(photos).rename(tmp_path / "shelf" / "utkface")
+    monkeypatch.setenv("UNDERSTUDY_DATA", str(tmp_path / "shelf"))
+    said = Said()
+    source = str(tmp_path / "shelf" / "utkface")
+    found = made(tmp_path, request(source, changes=TINY, public=True), progress=said)
+    licence = str(read_encoder(found.path).provenance.licence)
+    assert licence.startswith("a model of it is not to be handed on, because it shows real people")
+    assert any("is not to be handed on, because it shows real people" in w for w in said.lines)

@@ -50,13 +50,13 @@ def test_a_run_declares_what_it_uses(tmp_path: Path) -> None:
     prepared = prepare(config, tmp_path, Silent())
     assert prepared.facts.count == 50
     assert prepared.facts.counts == {"train": 50}
-    assert 20 < len(prepared.material.parts["train"]) < 90
+    assert 20 < len(prepared.material.private) < 90
     assert prepared.material.test is not None
     assert len(prepared.material.test) == 50
-    assert sample_count(prepared.config, prepared.facts) == 50
+    assert sample_count(prepared) == 50
     assert run_facts(prepared, NoiseSource()).to_json()["limit"] == 50
     whole = prepare(RunConfig("digits", "dp-merf", 1.0, samples=9), tmp_path, Silent())
-    assert sample_count(whole.config, whole.facts) == 9
+    assert sample_count(whole) == 9
     assert "limit" not in run_facts(whole, NoiseSource()).to_json()
 
 

@@ -34,7 +34,7 @@ from understudy.bench.away.collect import collect
 from understudy.bench.away.pack import pack
 from understudy.bench.work.workspace import Workspace
 from understudy.errors import UserError
-from understudy.privacy.door import private_records
+from understudy.privacy.door import private_records, steps
 from understudy.privacy.door.door import Door
 from understudy.privacy.dpsgd import session
 from understudy.privacy.ledger.ledger import read_ledger
@@ -114,7 +114,7 @@ def test_the_first_process_does_not_follow() -> None:
 def test_the_others_door_has_all_that_handles_and_sessions_ask_for() -> None:
     """Handles are of one class in every process, so a method does not notice in which it runs."""
     asked: set[str] = set()
-    for module in (private_records, session):
+    for module in (private_records, session, steps):
         asked |= set(re.findall(r"\b_?door\.(\w+)\(", inspect.getsource(module)))
     assert {"release", "begin_step", "release_step", "next_step", "needs_block"} <= asked
     for name in asked - {"noised"}:
@@ -138,9 +138,9 @@ def test_a_packed_job_is_fitted_by_two_processes(workplace: Workplace) -> None:
     workspace = Workspace(workplace / "bench")
     pack([mine], workspace, workplace / "job", workplace.home, Silent())
     words = [str(workplace / "job"), "--phases", "fit,sample"]
-    words += ["--device", "cpu", "--result", str(workplace / "result.tar")]
+    words += ["--device", "cpu", "--result", str(workplace / "result")]
     assert run_processes(2, away.main, words) == [away.OK] * 2
-    assert [m.done for m in collect(workplace / "result.tar", workspace, workplace.home)] == [True]
+    assert [m.done for m in collect(workplace / "result", workspace, workplace.home)] == [True]
 
 
 def test_a_release_is_made_by_two_processes(workplace: Workplace) -> None:

@@ -23,7 +23,7 @@ def parts(place: Workplace, source: str = "photos", **more: object) -> dict[str,
     config = RunConfig(str(place / source), "dp-merf", 1.0, **more)  # type: ignore[arg-type]
     found = gather(config, place.home, Silent())
     assert found.test is not None
-    return {"train": found.parts["train"], "test": found.test}
+    return {"train": found.private, "test": found.test}
 
 
 def contents(records: Records) -> set[bytes]:

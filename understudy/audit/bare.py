@@ -39,17 +39,18 @@ class _Without(MetaPathFinder):
         return getattr(self._finder, name)
 
 
-def become_bare(own: str) -> None:
-    """From now on only what a bare GPU image has, and the package `own`, can be imported."""
+def become_bare(own: str, needs: Sequence[str] = ()) -> None:
+    """From now on only what a bare GPU image has, the package `own` and what it says that it
+    needs can be imported."""
     known = packages_distributions()
-    present = _with_needs((*FOUNDATIONS, "understudy", *known.get(own, ())))
+    present = _with_needs((*FOUNDATIONS, *needs)) | {"understudy", *map(_plain, known.get(own, ()))}
     installed = {p for p, who in known.items() if not any(_plain(d) in present for d in who)}
     absent = frozenset(installed - {own, *sys.stdlib_module_names})
     sys.meta_path[:] = [_Without(finder, absent) for finder in sys.meta_path]
 
 
 def _with_needs(distributions: Sequence[str]) -> frozenset[str]:
-    """These distributions and everything that they require; not understudy's own needs."""
+    """These distributions and everything that they require."""
     found: set[str] = set()
     waiting = [_plain(d) for d in distributions]
     while waiting:
@@ -57,8 +58,7 @@ def _with_needs(distributions: Sequence[str]) -> frozenset[str]:
         if name in found:
             continue
         found.add(name)
-        if name in FOUNDATIONS or name not in distributions:
-            waiting += _needs(name)
+        waiting += _needs(name)
     return frozenset(found)
 
 
@@ -78,11 +78,10 @@ def _plain(distribution: str) -> str:
 def main() -> None:
     job = json.load(sys.stdin)
     module, _, name = job["method"].partition(":")
-    become_bare(module.partition(".")[0])
+    become_bare(module.partition(".")[0], job["needs"])
     from understudy.audit.rehearsal import rehearse
     from understudy.data.weights_file import WeightsFile
     from understudy.methods.config import build_config
-    from understudy.methods.contract import Synthesizer
     from understudy.privacy.plan.plan import Plan
 
     method = getattr(importlib.import_module(module), name)()
@@ -92,9 +91,7 @@ def main() -> None:
         for name, facts in job["weights"].items()
     }
     plan = Plan.from_json(job["plan"])
-    result = rehearse(method, config, plan, count=60, seed=1, weights=weights).result
-    if isinstance(result, Synthesizer):
-        result.sample(3, seed=0)
+    rehearse(method, config, plan, count=60, seed=1, weights=weights)
 
 
 if __name__ == "__main__":

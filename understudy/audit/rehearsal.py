@@ -23,8 +23,16 @@ from understudy.data.records import Records
 from understudy.data.schema import Attribute, Schema
 from understudy.data.weights_file import WeightsFile
 from understudy.errors import UserError
-from understudy.methods.contract import Facts, Method, PublicInputs, Synthesizer, Transformer
+from understudy.methods.contract import (
+    Facts,
+    Fitted,
+    Method,
+    PublicInputs,
+    RecordMap,
+    Sampler,
+)
 from understudy.privacy.door.door import Door
+from understudy.privacy.door.private_records import PrivateRecords
 from understudy.privacy.door.replay_tape import Tape
 from understudy.privacy.ledger.journal import Journal
 from understudy.privacy.ledger.state import State
@@ -40,18 +48,26 @@ _SAMPLES = 7
 _PUBLIC = 20
 
 
-def made_up_records(count: int, seed: int) -> Records:
-    """Random 8x8 grey images in three classes."""
-    rng = np.random.default_rng(seed)
-    return Records(
-        rng.integers(0, 256, (count, 1, 8, 8), dtype=np.uint8),
-        {"label": rng.integers(0, 3, count)},
-        Schema((Attribute("label", ("a", "b", "c")),), label="label"),
-    )
+_LABEL = Schema((Attribute("label", ("a", "b", "c")),), label="label")
+
+_HIDING = Schema(
+    (*_LABEL.attributes, Attribute("kept", ("d", "e")), Attribute("hidden", ("f", "g"))),
+    label="label",
+    sensitive=("hidden",),
+    utility=("kept",),
+)
 
 
-def made_up_facts(parts: Iterable[str]) -> Facts:
-    like = made_up_records(1, 0)
+def made_up_records(count: int, seed: int, hides: bool = False) -> Records:
+    """Random 8x8 grey images in three classes; for a method that hides, with what it hides."""
+    rng, schema = np.random.default_rng(seed), _HIDING if hides else _LABEL
+    images = rng.integers(0, 256, (count, 1, 8, 8), dtype=np.uint8)
+    codes = {a.name: rng.integers(0, len(a.classes), count) for a in schema.attributes}
+    return Records(images, codes, schema)
+
+
+def made_up_facts(parts: Iterable[str], hides: bool = False) -> Facts:
+    like = made_up_records(1, 0, hides)
     counts = dict.fromkeys(parts, DECLARED)
     return Facts(sum(counts.values()), counts, like.shape, like.schema)
 
@@ -78,7 +94,8 @@ def made_up_public(
 class Rehearsal:
     """What one tiny run left behind, as digests that can be compared."""
 
-    result: Synthesizer | Transformer
+    result: Fitted
+    records: Records
     tape: Tape
     spent: Mapping[str, int]
     traces: dict[str, str] = field(default_factory=dict)
@@ -103,10 +120,14 @@ def rehearse(
         )
         context = _Context(door)
         names = method.info.parts
-        parts = {part: made_up_records(count, seed + i) for i, part in enumerate(names)}
+        parts = {
+            part: made_up_records(count, seed + i, method.info.hides)
+            for i, part in enumerate(names)
+        }
         handles = door.handles(parts, dict.fromkeys(names, DECLARED))
         try:
             result = method.fit(config, handles, plan, made_up_public(method, weights), context)
+            records = _records_of(result, handles[method.info.maps or method.info.first_part])
             door.settle()
         finally:
             door.abandon()
@@ -117,10 +138,10 @@ def rehearse(
             "saved files": _saved_digest(result, folder),
             "the method's own attributes": _object_digest(method),
             "the result's attributes": _object_digest(result),
-            "samples": _samples_digest(result),
+            "records": _records_digest(records),
         }
         spent = {m.name: door.spent(m) for m in plan.mechanisms}
-    return Rehearsal(result, tape, spent, traces)
+    return Rehearsal(result, records, tape, spent, traces)
 
 
 class _Context:
@@ -178,20 +199,24 @@ def _tree_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _saved_digest(result: Synthesizer | Transformer, folder: Path) -> str:
+def _saved_digest(result: Fitted, folder: Path) -> str:
     target = folder / "saved"
     target.mkdir()
     result.save(target)
     return _tree_digest(target)
 
 
-def _samples_digest(result: Synthesizer | Transformer) -> str:
-    """What it samples: a run samples in the process that fitted, where a module or a class
-    may have kept something that no attribute and no file shows."""
+def _records_of(result: Fitted, private: PrivateRecords) -> Records:
+    """The records that it makes, in the process that fitted: there a module or a class may have
+    kept something that no attribute and no file shows."""
+    if isinstance(result, Sampler):
+        return result.sample(_SAMPLES, seed=_SEED)
+    return result.apply(private) if isinstance(result, RecordMap) else result.records()
+
+
+def _records_digest(records: Records) -> str:
     digest = hashlib.sha256()
-    if isinstance(result, Synthesizer):
-        made = result.sample(_SAMPLES, seed=_SEED)
-        _feed(digest, {"features": made.features, "attributes": dict(made.attributes)}, set())
+    _feed(digest, {"features": records.features, "attributes": dict(records.attributes)}, set())
     return digest.hexdigest()
 
 

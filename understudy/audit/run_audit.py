@@ -31,7 +31,7 @@ from understudy.audit.trade_off import Family, family_of
 from understudy.audit.white_box import AuditDoor
 from understudy.data.records import Records
 from understudy.errors import UserError
-from understudy.methods.contract import Context, Method, PublicInputs, Synthesizer
+from understudy.methods.contract import Context, FixedSet, Method, PublicInputs, Sampler
 from understudy.privacy.door.door import Door
 from understudy.privacy.ledger.journal import Journal
 from understudy.privacy.noise.source import NoiseSource
@@ -190,9 +190,12 @@ def _black_box(
     part = subject.method.info.first_part
     canaries = random_records(subject.parts[part], audit.canaries, secrets.randbelow(_SEEDS))
     result = _fit(subject, plan, where, canaries, coins, noise_factor, None)
-    if not isinstance(result, Synthesizer):
+    if isinstance(result, Sampler):
+        released = result.sample(subject.counts[part], seed=0)
+    elif isinstance(result, FixedSet):
+        released = result.records()
+    else:
         raise UserError(f"{subject.method.info.name} makes no records to guess from.")
-    released = result.sample(subject.counts[part], seed=0)
     return extremes(density_scores(canaries, released), audit.guesses)
 
 

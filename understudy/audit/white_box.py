@@ -19,12 +19,14 @@ from understudy.audit.observer import Observer, Release
 from understudy.data.records import Records
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.door.door import Door
-from understudy.privacy.door.private_records import PrivateRecords, make_handles
+from understudy.privacy.door.handles import make_handles
+from understudy.privacy.door.private_records import PrivateRecords
 from understudy.privacy.door.summation import Chunks, Summation
 from understudy.privacy.dpsgd.engine import GradientEngine, GradientSum, padded
 from understudy.privacy.ledger.journal import Journal
 from understudy.privacy.noise.source import NoiseSource
-from understudy.privacy.plan.mechanisms import DPSGD, NoisyHistogram, NoisySum
+from understudy.privacy.plan.mechanisms import DPSGD
+from understudy.privacy.plan.mechanisms.unit_sum import UnitSum
 from understudy.privacy.sums.clipping import Blocks, ClippedSum
 from understudy.privacy.sums.gradient_pieces import Pieces
 from understudy.privacy.sums.grid import Grid
@@ -117,13 +119,12 @@ class AuditSummation(Summation):
         return units + len(self._joined)
 
     def one_shot(
-        self, planned: NoisySum | NoisyHistogram, start: Callable[[], ClippedSum], chunks: Chunks
+        self, planned: UnitSum, start: Callable[[], ClippedSum], chunks: Chunks
     ) -> torch.Tensor:
-        clip = planned.clip if isinstance(planned, NoisySum) else 1.0
-        release = Release(planned.kind, 1.0, clip, planned.sigma, 1.0)
+        release = Release(planned.kind, 1.0, planned.unit_norm, planned.sigma, 1.0)
         others, last = start(), -1
         # Beside the sum that is released, a float one of the others, for the observer alone.
-        told = ClippedSum(clip, others.width, self._device, others.single)
+        told = ClippedSum(planned.unit_norm, others.width, self._device, others.single)
         for vectors, owners in chunks:
             others.add(vectors, owners)
             told.add(vectors, owners)

@@ -194,7 +194,8 @@ def _show_preview(found: Preview, as_json: bool) -> None:
     typer.echo(f"epsilon {cost} at delta {shown['delta']:g} ({shown['accountant']})")
     parts = {part: n for part, n in shown["counts"].items() if n != shown["count"]}
     used = "".join(f", {n:,} of them to {part}" for part, n in parts.items())
-    typer.echo(f"declared count {shown['count']:,}{used}; settings: preset {shown['preset']}")
+    typer.echo(f"declared count {shown['count']:,}{used}; makes {shown['records']:,} records")
+    typer.echo(f"settings: preset {shown['preset']}")
     for mechanism in shown["plan"]["mechanisms"]:
         numbers = {k: v for k, v in mechanism.items() if k not in ("kind", "name", "part")}
         written = ", ".join(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from understudy.data.digits import digit_parts
     from understudy.data.load import Dataset
     from understudy.data.portraits import portrait_parts
+    from understudy.data.record_arrays import load_records, save_records
     from understudy.data.records import Images, Records, concatenate
     from understudy.data.schema import Attribute, Schema
     from understudy.data.splits import keyed_split, shard_of, stratified_split
@@ -32,7 +33,9 @@ __all__ = [
     "deduplicate",
     "digit_parts",
     "keyed_split",
+    "load_records",
     "portrait_parts",
+    "save_records",
     "shard_of",
     "shared_between",
     "stratified_split",
@@ -45,6 +48,7 @@ _HOMES = {
     "digits": ("digit_parts",),
     "load": ("Dataset",),
     "portraits": ("portrait_parts",),
+    "record_arrays": ("load_records", "save_records"),
     "records": ("Images", "Records", "concatenate"),
     "schema": ("Attribute", "Schema"),
     "splits": ("keyed_split", "shard_of", "stratified_split"),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from understudy.data.entry import Entry, PartFacts, read_entries
 from understudy.data.images import Reading, fit_pixels
-from understudy.data.published import digests, verdict
+from understudy.data.published import digests, kinship, verdict
 from understudy.data.records import Images, Records
 from understudy.data.sources.assemble import Roles, assemble
 from understudy.data.sources.hub import PREFIX, load_hub
@@ -125,7 +125,8 @@ def _find(entry: Entry, reading: Reading, unit: str | None) -> tuple[Mapping[str
     folder = Path(root) / entry.name if root else None
     if folder is not None and folder.is_dir():
         parts = reader_of(entry.kind)(Request(entry, folder, reading, unit))
-        return parts, f"{entry.provenance}; {verdict(entry, folder)}"
+        sizes = {part: len(raw.pixels) for part, raw in parts.items()}
+        return parts, f"{entry.provenance}; {verdict(entry, folder)}{kinship(entry, sizes)}"
     if entry.hub is None:
         raise _not_here(entry, root)
     try:

@@ -16,6 +16,9 @@ class PartFacts:
     pixels, labels: sha256 of all pixels and of all label codes, in the published order.
     per_class: how many images each class of the label has, in the order of the classes.
     files: the raw files that hold this part, where the format does not fix their names.
+    excerpts: how many images known excerpts of this part have.
+    mean, deviation: of all pixels by channel, in [0, 1], where that is well known: they tell
+        the set whatever order its images lie in.
     """
 
     count: int
@@ -23,6 +26,24 @@ class PartFacts:
     labels: str | None = None
     per_class: tuple[int, ...] = ()
     files: tuple[str, ...] = ()
+    excerpts: tuple[int, ...] = ()
+    mean: tuple[float, ...] = ()
+    deviation: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What may be done in public with a dataset, and why.
+
+    pictures_shown: whether its pictures, and those of a model of it, may stand in what others
+        see: a shareable report, a page, evidence.
+    models_shipped: whether a model trained on it may be handed on.
+    because: the licence's reason, as the end of a sentence.
+    """
+
+    pictures_shown: bool
+    models_shipped: bool
+    because: str
 
 
 @dataclass(frozen=True)
@@ -30,6 +51,7 @@ class Entry:
     """One dataset of the catalog. Everything here is public knowledge about it.
 
     kind: how its raw files are written; `sources/readers.py` says who reads them.
+    terms: what may be done with its pictures and with models of it. Every entry must say.
     label: the attribute to learn where the caller names none; `None` makes them name one.
     split: in words, how the parts came about, for a claim to repeat.
     shape: (channels, height, width) of the images as they are loaded; (columns,) of a table.
@@ -41,6 +63,7 @@ class Entry:
         they may lie in, there or in the dataset's folder.
     md5: of the standard compressed files, as their authors published them.
     hub: the repository of the Hugging Face Hub that holds the same data.
+    notes: in words, what whoever measures with it must know.
     """
 
     name: str
@@ -49,6 +72,7 @@ class Entry:
     provenance: str
     homepage: str | None
     licence: str
+    terms: Terms
     public: bool
     label: str | None
     split: str
@@ -63,6 +87,7 @@ class Entry:
     roots: tuple[str, ...] = ("",)
     hub: str | None = None
     md5: Mapping[str, str] = field(default_factory=dict)
+    notes: str = ""
 
     @property
     def stored_shape(self) -> tuple[int, ...]:
@@ -93,6 +118,7 @@ def _entry(name: str, facts: Mapping[str, Any]) -> Entry:
         if key in known:
             known[key] = tuple(known[key])
     known["others"] = {other: tuple(classes) for other, classes in facts.get("others", {}).items()}
+    known["terms"] = Terms(**facts["terms"])
     known["parts"] = {part: _part(found) for part, found in facts["parts"].items()}
     return Entry(name=name, **known)
 
@@ -104,5 +130,6 @@ def _part(facts: Mapping[str, Any]) -> PartFacts:
     if isinstance(per_class, int):
         per_class = (per_class,) * (known["count"] // per_class)
     known["per_class"] = tuple(per_class)
-    known["files"] = tuple(known.get("files", ()))
+    for key in ("files", "excerpts", "mean", "deviation"):
+        known[key] = tuple(known.get(key, ()))
     return PartFacts(**known)

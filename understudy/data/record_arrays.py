@@ -2,14 +2,46 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from understudy.data.records import Array, Records
+from understudy.data.records import Array, Images, Records
 from understudy.data.schema import Schema
+from understudy.durable import new_file, sync_folder
+from understudy.errors import UserError, reading
 
 _FEATURES, _UNITS = "features", "units"
+_ARRAYS, _SCHEMA = "records.npz", "schema.json"
+
+
+def save_records(folder: Path, records: Records) -> None:
+    """Keep records in a folder: every array as it is, soft labels among them, and the schema.
+
+    Units are not kept: records that a method made belong to nobody, and names of units are
+    people's. The schema is written last, so a folder that holds one holds all.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (_ARRAYS, _SCHEMA):
+        if (folder / name).exists():
+            raise UserError(f"{folder} already holds {name}; save records into a new folder.")
+    with new_file(folder / _ARRAYS) as file:
+        np.savez(file, **arrays_of(replace(records, units=None)))  # type: ignore[arg-type]
+    with new_file(folder / _SCHEMA) as file:
+        file.write(json.dumps(records.schema.to_json(), indent=1).encode())
+    sync_folder(folder)
+
+
+def load_records(folder: Path) -> Records:
+    """What `save_records` kept."""
+    with reading(folder / _SCHEMA):
+        schema = Schema.from_json(json.loads((folder / _SCHEMA).read_bytes()))
+    with reading(folder / _ARRAYS):
+        records = read_arrays(folder / _ARRAYS, schema)
+    kind = Images if records.is_images else Records
+    return kind(records.features, records.attributes, records.schema)
 
 
 def arrays_of(records: Records) -> dict[str, Array]:

@@ -15,13 +15,17 @@ from understudy.errors import UserError
 
 Array = npt.NDArray[Any]
 
+SUM_TOLERANCE = 1e-3
+"""How far from 1 the probabilities of one record may add up: half precision comes this close."""
+
 
 @dataclass(frozen=True)
 class Records:
     """Examples with their attributes.
 
     features: `uint8 [N, C, H, W]` images, or `float32 [N, D]` latents or table rows.
-    attributes: per name, integer codes `[N]` or class probabilities `float [N, K]`.
+    attributes: per name, integer codes `[N]`, or class probabilities `float [N, K]` (soft
+        labels) whose rows are finite, not negative, and add up to 1.
     units: per record, the name of the person (or other unit) it belongs to; `None`
         means that every record is a unit of its own.
     """
@@ -50,6 +54,11 @@ class Records:
     @property
     def is_images(self) -> bool:
         return self.features.ndim == 4 and self.features.dtype == np.uint8
+
+    @property
+    def soft(self) -> tuple[str, ...]:
+        """The attributes that hold probabilities instead of codes, in the schema's order."""
+        return tuple(name for name in self.schema.names if self.attributes[name].ndim == 2)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -139,3 +148,22 @@ def _check_column(name: str, column: Array, count: int, classes: int) -> None:
             raise UserError(f"attribute {name!r} has codes outside its {classes} declared classes.")
     elif column.ndim != 2 or column.shape[1] != classes:
         raise UserError(f"attribute {name!r} must be [N] codes or [N, {classes}] probabilities.")
+    else:
+        _check_probabilities(name, column)
+
+
+def _check_probabilities(name: str, column: Array) -> None:
+    if not np.issubdtype(column.dtype, np.floating):
+        raise UserError(
+            f"attribute {name!r} must hold probabilities as floating-point numbers, "
+            f"not {column.dtype}."
+        )
+    # A comparison with NaN is false, so a row that holds one is refused too.
+    with np.errstate(invalid="ignore"):
+        sound = np.abs(column.sum(axis=1, dtype=np.float64) - 1) <= SUM_TOLERANCE
+    sound &= (column >= 0).all(axis=1)
+    if not sound.all():
+        raise UserError(
+            f"attribute {name!r} must hold probabilities, finite and not negative, that add up to "
+            f"1 (within {SUM_TOLERANCE}); row {int(sound.argmin())} does not."
+        )

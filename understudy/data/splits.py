@@ -1,8 +1,8 @@
 """Ways to divide records into parts and shards.
 
-`keyed_split` and `shard_of` are for private records: where a record goes depends on the
-record and a secret key alone. `stratified_split` looks at all records together and is for
-public benchmarks.
+`keyed_split`, `part_split` and `shard_of` are for private records: where a record goes
+depends on the record and a secret key alone. `stratified_split` looks at all records
+together and is for public benchmarks.
 """
 
 from __future__ import annotations
@@ -36,8 +36,24 @@ def keyed_split(records: Records, fractions: Mapping[str, float], key: bytes) ->
     features land in the same part. The key must stay secret and be reused for every run on
     the dataset.
     """
-    bounds = np.cumsum(list(_checked(fractions).values()))[:-1]
-    part_of = np.searchsorted(bounds, _uniform(records, key, b"split"), side="right")
+    return _divided(records, _checked(fractions), key, b"split")
+
+
+def part_split(records: Records, shares: Mapping[str, float], key: bytes) -> dict[str, Records]:
+    """The private parts of a method, as `keyed_split` divides, under a subkey of their own.
+
+    The same guarantee holds; parts are independent of which records were held out for testing.
+    """
+    if len(shares) == 1:
+        return dict.fromkeys(_checked(shares), records)
+    return _divided(records, _checked(shares), key, b"part")
+
+
+def _divided(
+    records: Records, fractions: Mapping[str, float], key: bytes, purpose: bytes
+) -> dict[str, Records]:
+    bounds = np.cumsum(list(fractions.values()))[:-1]
+    part_of = np.searchsorted(bounds, _uniform(records, key, purpose), side="right")
     return {name: records.select(part_of == i) for i, name in enumerate(fractions)}
 
 

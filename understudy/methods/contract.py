@@ -1,8 +1,8 @@
 """What a method is, and what it is given.
 
 A method says beforehand what it will do to private records (`spend`), does it through
-handles (`fit`), and returns a synthesizer that no longer needs them. It never holds a
-record.
+handles (`fit`), and returns what makes or holds the synthetic records. It never holds a
+private record.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     import torch
 
     from understudy.privacy.door.private_records import PrivateRecords
+
+
+Conditions = Mapping[str, Any]
+"""Per attribute, one code for every sample; attributes that are left out come evenly."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +88,16 @@ class Context(Protocol):
         ...
 
     def checkpoint(self, snapshot: Callable[[], State]) -> None:
-        """Stage a point from which `fit` can go on; the door decides when it is kept."""
+        """Stage a point from which `fit` can go on. Among DP-SGD steps the door decides when it is
+        kept; between releases it is kept at once."""
         ...
 
     def restore(self) -> State | None:
-        """The state of the last committed block, or None at a fresh start."""
+        """The state that was kept last, or None at a fresh start.
+
+        Outputs that it had seen are not given again; later ones are, in their order. So what
+        `fit` still needs of the former must be in the state.
+        """
         ...
 
 
@@ -106,38 +115,70 @@ class PublicInputs:
 
 
 @runtime_checkable
-class Synthesizer(Protocol):
-    """The fitted generator. Sampling is post-processing: it costs no privacy."""
+class Sampler(Protocol):
+    """A fitted generator. Sampling is post-processing: it costs no privacy."""
 
-    def sample(self, n: int, labels: Any | None = None, seed: int = 0) -> Records:
-        """`n` synthetic records; `labels` gives their codes, else classes are uniform."""
+    def sample(self, n: int, conditions: Conditions | None = None, seed: int = 0) -> Records:
+        """`n` synthetic records; attributes that `conditions` leaves out come evenly."""
         ...
 
     def save(self, folder: Path) -> None: ...
 
     @classmethod
-    def load(cls, folder: Path) -> Synthesizer: ...
+    def load(cls, folder: Path) -> Sampler: ...
 
 
 @runtime_checkable
-class Movable(Protocol):
-    """What a synthesizer may also offer: sampling that takes long enough to want a device."""
+class FixedSet(Protocol):
+    """Records that were made during `fit`; their labels may be probabilities.
 
-    def work_on(self, device: torch.device, progress: Progress) -> None:
-        """Sample on this device from now on, and show how far it is."""
-        ...
+    Its method says beforehand how many they are (`FixedSize`).
+    """
+
+    def records(self) -> Records: ...
+
+    def save(self, folder: Path) -> None: ...
+
+    @classmethod
+    def load(cls, folder: Path) -> FixedSet: ...
 
 
 @runtime_checkable
-class Transformer(Protocol):
-    """A fitted record-to-record map; applying it goes through the door."""
+class RecordMap(Protocol):
+    """A fitted record-to-record map, applied through the door while the ledger is open.
+
+    Guarantee: none, the claim is empirical, unless the map is one of privacy's own local
+    mechanisms (see `PrivateRecords.transform`).
+    """
 
     def apply(self, private: PrivateRecords) -> Records: ...
 
     def save(self, folder: Path) -> None: ...
 
     @classmethod
-    def load(cls, folder: Path) -> Transformer: ...
+    def load(cls, folder: Path) -> RecordMap: ...
+
+
+Fitted = Sampler | FixedSet | RecordMap
+"""What `fit` returns."""
+
+
+@runtime_checkable
+class FixedSize(Protocol):
+    """What a method that makes a `FixedSet` offers too."""
+
+    def size(self, config: Any, facts: Facts) -> int:
+        """How many records the set will hold: a function of settings and declared facts."""
+        ...
+
+
+@runtime_checkable
+class Movable(Protocol):
+    """What a sampler may also offer: sampling that takes long enough to want a device."""
+
+    def work_on(self, device: torch.device, progress: Progress) -> None:
+        """Sample on this device from now on, and show how far it is."""
+        ...
 
 
 @runtime_checkable
@@ -156,6 +197,10 @@ class ChecksPublic(Protocol):
         ...
 
 
+Parts = Mapping[str, "PrivateRecords"]
+"""A handle to the private records of each part, by the names of `info.parts`."""
+
+
 class Method(Protocol):
     """The whole extension contract; `understudy check-method` tests it."""
 
@@ -171,8 +216,8 @@ class Method(Protocol):
     def fit(
         self,
         config: Any,
-        parts: Mapping[str, PrivateRecords],
+        parts: Parts,
         plan: Plan,
         public: PublicInputs,
         context: Context,
-    ) -> Synthesizer | Transformer: ...
+    ) -> Fitted: ...

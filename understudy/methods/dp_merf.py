@@ -157,8 +157,7 @@ class DPMerf:
         private = parts["train"]
         shape, classes = image_shape(private.shape, "dp-merf"), len(private.schema.classes)
         features = make_features(config, shape, context.seed, context.device)
-        planned = plan.mechanism(RELEASE)
-        assert isinstance(planned, NoisySum)
+        planned = plan.mechanism(RELEASE, NoisySum)
         noisy = private.noisy_sum(
             conditional(features, classes), clip=planned.clip, sigma=planned.sigma
         )

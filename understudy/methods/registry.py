@@ -12,85 +12,45 @@ import importlib
 import importlib.resources
 import re
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, is_dataclass
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
 import yaml
 
-from understudy.errors import UserError, did_you_mean
+from understudy.errors import UserError
 from understudy.methods.contract import Method
 from understudy.methods.info import MethodInfo
+from understudy.plugins import Names, Plugin, built_in, class_in, import_for, installed, is_target
 
 GROUP = "understudy.methods"
-BUILT_IN = "understudy"
 
-_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-_TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _FILE_TARGET = re.compile(r"(.*?)([^/\\]+)\.py:([A-Za-z_]\w*)")
 
 
-@dataclass(frozen=True)
-class MethodEntry:
+class MethodEntry(Plugin):
     """Where a method lives: `target` is `package.module:Class`, `source` who ships it."""
 
-    name: str
-    target: str
-    source: str
-
-    def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise UserError(
-                f"method name {self.name!r} (from {self.source}) must be lower-case words, "
-                "digits and hyphens, like dp-merf."
-            )
-        if not _TARGET.fullmatch(self.target):
-            raise UserError(
-                f"method {self.name!r} (from {self.source}) points to {self.target!r}; "
-                "write package.module:Class."
-            )
+    noun = "method"
+    like = "dp-merf"
 
 
-class Registry:
-    """Names and where they live. A name is taken once and never replaced."""
+class Registry(Names[MethodEntry]):
+    """Names of methods and where they live. A name is taken once and never replaced."""
 
-    def __init__(self, entries: Iterable[MethodEntry] = ()) -> None:
-        self._entries: dict[str, MethodEntry] = {}
-        for entry in entries:
-            self.add(entry)
+    noun = MethodEntry.noun
 
     @staticmethod
     def discover() -> Registry:
         """The built-in methods, then those of installed packages."""
-        return Registry([*_built_in(), *_installed()])
-
-    def add(self, entry: MethodEntry) -> None:
-        taken = self._entries.get(entry.name)
-        if taken == entry:
-            return  # one package can be visible twice on the path
-        if taken is not None:
-            who = "a built-in method" if taken.source == BUILT_IN else f"one of {taken.source}"
-            raise UserError(
-                f"method {entry.name!r} of {entry.source} has the same name as {who} "
-                f"({taken.target}); it must be renamed by its author, or uninstalled."
-            )
-        self._entries[entry.name] = entry
-
-    def __iter__(self) -> Iterator[MethodEntry]:
-        return iter(sorted(self._entries.values(), key=lambda entry: entry.name))
-
-    def names(self) -> tuple[str, ...]:
-        return tuple(sorted(self._entries))
+        return Registry([*built_in(MethodEntry, _listed()), *installed(MethodEntry, GROUP)])
 
     def entry(self, name: str) -> MethodEntry:
-        if name not in self._entries and name.endswith(".py"):
+        if name not in self and name.endswith(".py"):
             raise UserError(f"{name} is a file; name the class in it too: {name}:Class.")
-        if name not in self._entries:
-            raise UserError(f"no method {name!r}; {did_you_mean(name, self._entries)}")
-        return self._entries[name]
+        return super().entry(name)
 
     def get(self, name: str) -> Method:
         """The method itself; this is what imports it."""
@@ -120,28 +80,19 @@ def get_method(name: str) -> Method:
 
 def load_method(target: str) -> Method:
     """A method by where it lives, registered or not: `package.module:Class`, `file.py:Class`."""
-    if not (_FILE_TARGET.fullmatch(target) or _TARGET.fullmatch(target)):
+    if not (_FILE_TARGET.fullmatch(target) or is_target(target)):
         raise UserError(
             f"cannot read {target!r} as a method; write package.module:Class or file.py:Class."
         )
     place, _, class_name = target.rpartition(":")
-    module = _import_file(Path(place)) if place.endswith(".py") else _import_module(place, target)
-    found = getattr(module, class_name, None)
-    if not isinstance(found, type):
-        own = [n for n, v in vars(module).items() if isinstance(v, type)]
-        raise UserError(
-            f"module {module.__name__!r} has no class {class_name!r}; "
-            f"{did_you_mean(class_name, own)}"
-        )
+    module = (
+        _import_file(Path(place))
+        if place.endswith(".py")
+        else import_for(place, f"method {target!r}")
+    )
+    found = class_in(module, class_name)
     _check_shape(target, found)
     return cast(Method, found())
-
-
-def _import_module(name: str, target: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise UserError(f"cannot import {name!r} for method {target!r}: {error}.") from error
 
 
 def _import_file(path: Path) -> ModuleType:
@@ -181,16 +132,6 @@ def _check_shape(target: str, found: type[Any]) -> None:
             raise UserError(f"{target} is not a method: it needs `{operation}`.")
 
 
-def _built_in() -> Iterator[MethodEntry]:
+def _listed() -> Mapping[str, str]:
     text = importlib.resources.files("understudy.methods").joinpath("builtin.yaml").read_text()
-    for name, target in yaml.safe_load(text).items():
-        yield MethodEntry(name, target, BUILT_IN)
-
-
-def _installed() -> Iterator[MethodEntry]:
-    for point in entry_points(group=GROUP):
-        yield MethodEntry(point.name, point.value.replace(" ", ""), _distribution(point))
-
-
-def _distribution(point: EntryPoint) -> str:
-    return f"package {point.dist.name}" if point.dist is not None else "an installed package"
+    return cast(Mapping[str, str], yaml.safe_load(text))

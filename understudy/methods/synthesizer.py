@@ -12,7 +12,8 @@ from torch.nn import functional as F
 
 from understudy.data.records import Images, Records
 from understudy.data.schema import Schema
-from understudy.errors import UserError
+from understudy.methods.conditions import condition_codes
+from understudy.methods.contract import Conditions
 from understudy.methods.saved_network import load_weights, read_description, save_network
 from understudy.nets.generators import GeneratorSpec
 from understudy.nets.seeding import built, stream
@@ -26,7 +27,7 @@ class GeneratorSynthesizer:
     """Images with labels from a generator network.
 
     Guarantee: sampling reads the generator's weights and the seed, nothing else, so it
-    costs no privacy. The same `n`, `labels` and `seed` give the same records.
+    costs no privacy. The same `n`, conditions and `seed` give the same records.
     """
 
     def __init__(self, spec: GeneratorSpec, generator: nn.Module, schema: Schema) -> None:
@@ -35,11 +36,11 @@ class GeneratorSynthesizer:
         self.schema = Schema((label,), label=label.name)
         self._generator = generator.eval()
 
-    def sample(self, n: int, labels: Any | None = None, seed: int = 0) -> Records:
-        """`n` records; without `labels` all classes come equally often, in random order."""
-        codes = sample_codes(n, labels, self.spec.classes, seed)
-        label = self.schema.label_attribute.name
-        return Images(self._images(codes, seed), {label: codes.numpy()}, self.schema)
+    def sample(self, n: int, conditions: Conditions | None = None, seed: int = 0) -> Records:
+        """`n` records; without conditions all classes come equally often, in random order."""
+        codes = condition_codes(n, conditions, self.schema.attributes, seed)
+        label = codes[self.schema.label_attribute.name]
+        return Images(self._images(torch.from_numpy(label), seed), codes, self.schema)
 
     def save(self, folder: Path) -> None:
         description = {
@@ -69,17 +70,3 @@ class GeneratorSynthesizer:
             made = self._generator(values.to(device), classes.to(device))
             images[start : start + len(some)] = made.mul(255).round().byte().cpu().numpy()
         return images
-
-
-def sample_codes(n: int, labels: Any | None, classes: int, seed: int) -> torch.Tensor:
-    """The label codes of `n` samples: as given, or all classes equally often in random order."""
-    if n < 0:
-        raise UserError(f"the number of samples must be at least 0, not {n}.")
-    if labels is None:
-        return torch.randperm(n, generator=stream(seed, "labels")) % classes
-    codes = np.asarray(labels)
-    if codes.shape != (n,) or not np.issubdtype(codes.dtype, np.integer):
-        raise UserError(f"labels must be {n} whole numbers, one code per sample.")
-    if n and not (codes.min() >= 0 and codes.max() < classes):
-        raise UserError(f"labels must be codes from 0 to {classes - 1}.")
-    return torch.from_numpy(codes.astype(np.int64))

@@ -94,7 +94,7 @@ def reckon(entries: Sequence[Entry]) -> Reckoning:
             kind=m.kind,
             planned=m.uses,
             spent=uses.get(m.name, 0),
-            sigma=getattr(m, "sigma", None),
+            sigma=m.noise_multiplier,
             epsilon_alone=priced(m.events(m.uses)).epsilon,
         )
         for m in plan.mechanisms
@@ -152,6 +152,7 @@ def claim_of(
         assumed_public=_assumed_public(facts),
         randomness=facts.randomness,
         public_inputs=facts.public_inputs,
+        parts=facts.parts if len(facts.parts) > 1 else {},
         versions=dict(versions),
         format=FORMAT if is_released_form(entries) else FORMAT_0_1,
     )
@@ -165,7 +166,7 @@ def run_facts(entries: Sequence[Entry]) -> RunFacts:
 
 
 def summarise(records: Records) -> RecordsSummary:
-    return RecordsSummary(len(records), records.shape, records.schema)
+    return RecordsSummary(len(records), records.shape, records.schema, records.soft)
 
 
 def current_versions() -> dict[str, str]:

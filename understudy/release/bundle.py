@@ -68,7 +68,7 @@ def write_release(
     require(copy_refusals(claim, len(records), scan))
     with new_folder(folder) as partial:
         shards = write_shards(records, partial, shard_bytes)
-        _write_documents(partial, claim, title, licence, shards, records)
+        _write_documents(partial, claim, title, licence, shards)
         ledger = released_ledger(plan, facts.to_json())
         write_file(partial / layout.LEDGER, b"".join(entry.line() for entry in ledger))
         digest = seal(partial, signing_key)
@@ -80,15 +80,9 @@ def write_release(
 
 
 def _write_documents(
-    folder: Path,
-    claim: Claim,
-    title: str,
-    licence: str | None,
-    shards: list[str],
-    records: Records,
+    folder: Path, claim: Claim, title: str, licence: str | None, shards: list[str]
 ) -> None:
     hashes = {name: hash_file(folder / name) for name in shards}
-    soft = {name for name, column in records.attributes.items() if column.ndim == 2}
     write_file(folder / layout.CLAIM, claim.to_bytes())
     write_file(folder / layout.CARD, data_card(claim, title, licence))
-    write_file(folder / layout.CROISSANT, croissant_bytes(claim, title, licence, hashes, soft))
+    write_file(folder / layout.CROISSANT, croissant_bytes(claim, title, licence, hashes))

@@ -28,7 +28,8 @@ def data_card(claim: Claim, title: str, licence: str | None) -> bytes:
     shape = f"{height} by {width} pixels, {'grey' if channels == 1 else 'colour'}"
     template = files("understudy.release").joinpath("card.md.j2").read_text(encoding="utf-8")
     front = _front_matter(claim, licence)
-    values = {"claim": claim, "shape": shape, "licence": licence}
+    soft = claim.records.soft or ()
+    values = {"claim": claim, "shape": shape, "licence": licence, "soft": soft}
     return render_card(template, title, front, values)
 
 

@@ -115,11 +115,16 @@ class Spending:
 
 @dataclass(frozen=True)
 class RecordsSummary:
-    """The released records: how many, the shape of one, and their schema."""
+    """The released records: how many, the shape of one, and their schema.
+
+    soft: the attributes that are probabilities of each class instead of one class; None in
+        claims of version 0.1, which did not say, so that their tables decide.
+    """
 
     count: int
     shape: tuple[int, ...]
     schema: Schema
+    soft: tuple[str, ...] | None = ()
 
     def __post_init__(self) -> None:
         if len(self.shape) != 3 or self.shape[0] not in (1, 3) or min(self.shape) < 1:
@@ -127,25 +132,41 @@ class RecordsSummary:
                 "a release holds images [channels, height, width] of 1 or 3 channels, "
                 f"not records of shape {list(self.shape)}."
             )
+        soft = self.soft or ()
+        if soft != tuple(name for name in self.schema.names if name in soft):
+            raise UserError(
+                f"soft must name attributes of the schema once each and in its order, not {soft}."
+            )
 
     def to_json(self) -> dict[str, Any]:
         return {
             "count": self.count,
             "shape": list(self.shape),
             "schema": self.schema.to_json(),
+            **({"soft": list(self.soft)} if self.soft else {}),
         }
 
     @staticmethod
-    def read(fields: Fields) -> RecordsSummary:
+    def read(fields: Fields, form: str) -> RecordsSummary:
         schema = _read_schema(fields.part("schema"))
-        found = RecordsSummary(fields.whole("count"), fields.wholes("shape"), schema)
+        stated = fields.texts("soft") if fields.has("soft") else None
+        unsaid = None if form == FORMAT_0_1 else ()
+        found = RecordsSummary(
+            fields.whole("count"),
+            fields.wholes("shape"),
+            schema,
+            unsaid if stated is None else stated,
+        )
         fields.end()
         return found
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A whole claim; `build.build_claim` computes it from a ledger."""
+    """A whole claim; `build.build_claim` computes it from a ledger.
+
+    parts: the declared number of units of each part, where the method has several.
+    """
 
     kind: str
     epsilon: float
@@ -162,6 +183,7 @@ class Claim:
     assumed_public: tuple[str, ...] = ()
     randomness: Randomness = field(default_factory=Randomness)
     public_inputs: tuple[PublicInput, ...] = ()
+    parts: Mapping[str, int] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     scope: str = SCOPE
     format: str = FORMAT
@@ -195,6 +217,7 @@ class Claim:
             "tuning": self.tuning.to_json(),
             "public_inputs": [p.to_json() for p in self.public_inputs],
             "split": self.split,
+            **({"parts": dict(self.parts)} if self.parts else {}),
             "method": self.method.to_json(),
             "ledger": self.ledger.to_json(),
             "spending": [s.to_json() for s in self.spending],
@@ -249,11 +272,12 @@ def _read_claim(fields: Fields, form: str) -> Claim:
         tuning=Tuning.read(fields.part("tuning")),
         public_inputs=tuple(PublicInput.read(p) for p in fields.parts("public_inputs")),
         split=fields.one_of("split", SPLITS),
+        parts=_read_counts(fields.part("parts")) if fields.has("parts") else {},
         method=MethodFacts.read(fields.part("method")),
         ledger=LedgerMark.read(fields.part("ledger")),
         spending=tuple(Spending.read(s) for s in fields.parts("spending")),
         versions=fields.text_mapping("versions"),
-        records=RecordsSummary.read(fields.part("records")),
+        records=RecordsSummary.read(fields.part("records"), form),
     )
 
 
@@ -262,6 +286,12 @@ def _read_unit(fields: Fields) -> str | None:
     fields.one_of("words", (unit_in_words(column),))
     fields.end()
     return column
+
+
+def _read_counts(fields: Fields) -> dict[str, int]:
+    found = {name: fields.whole(name) for name in fields.names()}
+    fields.end()
+    return found
 
 
 def _read_schema(fields: Fields) -> Schema:

@@ -41,6 +41,22 @@ def class_column(attribute: Attribute) -> Column:
     return Column(attribute.name, pa.int64(), feature)
 
 
+def class_name_of(soft: str) -> str:
+    """The column beside a soft attribute: its most probable class, with the classes' names, which
+    a list of numbers has no place for.
+
+    >>> class_name_of("digit")
+    'digit_class'
+    """
+    return f"{soft}_class"
+
+
+def soft_columns(attribute: Attribute) -> tuple[Column, Column]:
+    """A soft attribute: its probabilities, and the most probable class."""
+    classes = class_column(Attribute(class_name_of(attribute.name), attribute.classes))
+    return vector_column(attribute.name), classes
+
+
 def schema_of(columns: Iterable[Column]) -> pa.Schema:
     columns = list(columns)
     features = {column.name: column.feature for column in columns}

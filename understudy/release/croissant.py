@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib.resources import files
 from typing import Any
 
 from understudy.data.schema import Attribute
 from understudy.errors import UserError
 from understudy.release.claim import Claim
-from understudy.release.columns import IMAGE
+from understudy.release.columns import IMAGE, class_name_of
 from understudy.release.strict_json import parse_object, readable_bytes
 
 _PARQUET = "application/x-parquet"
@@ -23,9 +23,12 @@ def croissant_bytes(
     title: str,
     licence: str | None,
     shards: Mapping[str, str],
-    soft: set[str],
+    unstated_soft: Collection[str] = (),
 ) -> bytes:
-    """The content of `croissant.json`; `shards` maps each table's path to its sha256."""
+    """The content of `croissant.json`; `shards` maps each table's path to its sha256.
+
+    unstated_soft: the columns of probabilities of a claim of version 0.1, which does not say.
+    """
     context = files("understudy.release").joinpath("croissant_context.json")
     schema = claim.records.schema
     document = {
@@ -55,7 +58,7 @@ def croissant_bytes(
                 "name": _RECORDS,
                 "field": [
                     _image_field(),
-                    *(_attribute_field(a, a.name in soft) for a in schema.attributes),
+                    *(f for a in schema.attributes for f in _fields(a, claim, unstated_soft)),
                 ],
             },
         ],
@@ -66,8 +69,8 @@ def croissant_bytes(
 def croissant_problems(data: bytes, claim: Claim, shards: Mapping[str, str]) -> list[str]:
     """Where `croissant.json` says something else than the claim or the manifest.
 
-    Title, licence and which columns hold probabilities are taken from it; with them the
-    claim and the hashes give every byte.
+    Title and licence are taken from it; with them the claim and the hashes give every byte.
+    Where a claim of version 0.1 does not say which columns are soft, that is taken too.
     """
     try:
         document = parse_object(data, "croissant.json")
@@ -122,12 +125,22 @@ def _image_field() -> dict[str, Any]:
     return field
 
 
-def _attribute_field(attribute: Attribute, soft: bool) -> dict[str, Any]:
-    if soft:
-        words = f"Probability of each class, in the order of {attribute.name}-classes."
-        return {**_column_field(attribute.name, "sc:Float", words), "repeated": True}
-    words = f"Code of the class, as listed in {attribute.name}-classes."
-    return _column_field(attribute.name, "sc:Integer", words)
+def _fields(
+    attribute: Attribute, claim: Claim, unstated_soft: Collection[str]
+) -> list[dict[str, Any]]:
+    """One field for codes; for a soft attribute its probabilities and its most probable class."""
+    name, soft = attribute.name, claim.records.soft
+    listed = f"as listed in {name}-classes."
+    if name not in (unstated_soft if soft is None else soft):
+        return [_column_field(name, "sc:Integer", f"Code of the class, {listed}")]
+    words = f"Soft label: the probability of each class, in the order of {name}-classes."
+    if soft is None:
+        words = f"Probability of each class, in the order of {name}-classes."
+    found = [{**_column_field(name, "sc:Float", words), "repeated": True}]
+    if soft is not None:
+        words = f"Code of the most probable class of {name}, {listed}"
+        found.append(_column_field(class_name_of(name), "sc:Integer", words))
+    return found
 
 
 def _column_field(column: str, kind: str, words: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +18,14 @@ from understudy.release.columns import (
     IMAGE,
     IMAGE_TYPE,
     VECTOR_TYPE,
+    Column,
     class_column,
+    class_name_of,
     image_column,
     image_problem,
     png_of,
     schema_of,
+    soft_columns,
     vector_column,
 )
 from understudy.release.parquet_layout import hidden_bytes
@@ -44,6 +47,12 @@ def check_records(records: Records) -> None:
     Images(records.features, records.attributes, records.schema)
     if IMAGE in records.schema.names:
         raise UserError(f"an attribute is named {IMAGE!r}, like the pixels; rename it.")
+    taken = [n for n in records.soft if class_name_of(n) in (IMAGE, *records.schema.names)]
+    if taken:
+        raise UserError(
+            f"an attribute is named {class_name_of(taken[0])!r}, like the most probable class of "
+            f"the soft attribute {taken[0]!r}; rename it."
+        )
 
 
 def write_shards(records: Records, folder: Path, shard_bytes: int = SHARD_BYTES) -> list[str]:
@@ -53,8 +62,7 @@ def write_shards(records: Records, folder: Path, shard_bytes: int = SHARD_BYTES)
     """
     check_records(records)
     (folder / DATA_FOLDER).mkdir()
-    soft = {name for name, column in records.attributes.items() if column.ndim == 2}
-    schema = arrow_schema(records.schema, soft)
+    schema = arrow_schema(records.schema, records.soft)
     drafts: list[Path] = []
     batches = _batches(records, schema)
     batch = next(batches, None)
@@ -95,23 +103,31 @@ def _batches(records: Records, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         pngs = [encode_png(image) for image in np.asarray(records.features[some])]
         images = pa.array([{"bytes": png, "path": None} for png in pngs], IMAGE_TYPE)
         columns = [
-            _column(records.attributes[name][some], schema.field(name).type)
+            column
             for name in records.schema.names
+            for column in _columns(np.asarray(records.attributes[name][some]))
         ]
         yield pa.RecordBatch.from_arrays([images, *columns], schema=schema)
 
 
-def _column(values: Array, kind: pa.DataType) -> pa.Array:
+def _columns(values: Array) -> list[pa.Array]:
+    """Codes as they are; probabilities, and the most probable class of what is written."""
     if values.ndim == 1:
-        return pa.array(values.astype(np.int64))
-    return pa.array(list(values.astype(np.float32)), kind)
+        return [pa.array(values.astype(np.int64))]
+    written = values.astype(np.float32)
+    return [pa.array(list(written), VECTOR_TYPE), pa.array(written.argmax(axis=1).astype(np.int64))]
 
 
-def arrow_schema(schema: Schema, soft: set[str]) -> pa.Schema:
-    attributes = (
-        vector_column(a.name) if a.name in soft else class_column(a) for a in schema.attributes
-    )
-    return schema_of([image_column(), *attributes])
+def arrow_schema(schema: Schema, soft: Collection[str], named: bool = True) -> pa.Schema:
+    """The columns of a table. named: soft attributes come with their most probable class, as in
+    all releases but those of version 0.1."""
+    columns: list[Column] = [image_column()]
+    for attribute in schema.attributes:
+        if attribute.name not in soft:
+            columns.append(class_column(attribute))
+        else:
+            columns += soft_columns(attribute) if named else [vector_column(attribute.name)]
+    return schema_of(columns)
 
 
 def table_problems(folder: Path, shards: list[str], summary: RecordsSummary) -> list[str]:
@@ -149,9 +165,13 @@ def _shard_problems(shard: pq.ParquetFile, summary: RecordsSummary) -> list[str]
 
 def _check_columns(shard: pq.ParquetFile, summary: RecordsSummary) -> None:
     found = shard.schema_arrow
-    names = [name for name in summary.schema.names if name in found.names]
-    soft = {name for name in names if found.field(name).type == VECTOR_TYPE}
-    if not found.equals(arrow_schema(summary.schema, soft), check_metadata=True):
+    if summary.soft is None:
+        names = [name for name in summary.schema.names if name in found.names]
+        soft = [name for name in names if found.field(name).type == VECTOR_TYPE]
+        expected = arrow_schema(summary.schema, soft, named=False)
+    else:
+        expected = arrow_schema(summary.schema, summary.soft)
+    if not found.equals(expected, check_metadata=True):
         raise UserError("its columns are not those of the claim's schema.")
 
 
@@ -186,15 +206,26 @@ def _attributes(batch: pa.RecordBatch, schema: Schema) -> dict[str, Array]:
             found[attribute.name] = _probabilities(column, attribute)
         else:
             found[attribute.name] = column.to_numpy(zero_copy_only=False)
-    Records(np.zeros(len(batch)), found, schema)
+    for name in Records(np.zeros(len(batch)), found, schema).soft:
+        _check_most_probable(batch, name, found[name])
     return found
 
 
 def _probabilities(column: pa.ListArray, attribute: Attribute) -> Array:
     lengths = column.value_lengths().to_numpy(zero_copy_only=False)
     values: Array = column.flatten().to_numpy(zero_copy_only=False)
-    if (lengths != len(attribute.classes)).any() or not (values >= 0).all():
+    if (lengths != len(attribute.classes)).any():
         raise UserError(
             f"attribute {attribute.name!r} must hold {len(attribute.classes)} probabilities a row."
         )
     return values.reshape(len(column), -1)
+
+
+def _check_most_probable(batch: pa.RecordBatch, name: str, probabilities: Array) -> None:
+    """A release of version 0.1 has no such column."""
+    beside = class_name_of(name)
+    if beside not in batch.schema.names:
+        return
+    said = batch.column(beside)
+    if said.null_count or (said.to_numpy() != probabilities.argmax(axis=1)).any():
+        raise UserError(f"column {beside!r} is not the most probable class of {name!r}.")

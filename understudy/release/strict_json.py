@@ -76,8 +76,12 @@ class Fields:
         self._seen: set[str] = set()
 
     def has(self, name: str) -> bool:
-        """Whether a field is there that earlier versions did not write."""
+        """Whether a field is there that a later version added, or that is often left out."""
         return name in self._data
+
+    def names(self) -> tuple[str, ...]:
+        """Every field that is there."""
+        return tuple(self._data)
 
     def text(self, name: str) -> str:
         value = self._get(name)

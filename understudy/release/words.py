@@ -70,6 +70,8 @@ def claim_in_words(claim: Claim) -> list[str]:
         _tuning(claim),
         _public_inputs(claim),
         _SPLIT_WORDS[claim.split],
+        *_parts(claim),
+        *_soft(claim),
         _soundness(claim),
         _LEDGER_WORDS[claim.format].format(length=claim.ledger.length),
     ]
@@ -194,6 +196,26 @@ def _input_in_words(one: PublicInput) -> str:
         f"{one.name}, {one.facts.kind} used as {one.facts.use!r} ({one.provenance}; "
         f"licence: {licence})"
     )
+
+
+def _parts(claim: Claim) -> list[str]:
+    if not claim.parts:
+        return []
+    shares = [f"{name} ({count:,} declared)" for name, count in claim.parts.items()]
+    return [
+        f"The records to learn from were divided by a keyed hash into parts: {_listed(shares)}; "
+        "what was spent on each is added up."
+    ]
+
+
+def _soft(claim: Claim) -> list[str]:
+    """Nothing where every value is one class, so that words of earlier claims stay as they were."""
+    if not claim.records.soft:
+        return []
+    return [
+        "Labels are soft, a probability for each class instead of one class: "
+        f"{_listed(claim.records.soft)}."
+    ]
 
 
 def _soundness(claim: Claim) -> str:

@@ -24,8 +24,8 @@ class ReportData:
 
     claim: the content of `claim.json`.
     ledger: the entries of the released `ledger.jsonl` as plain objects, in order.
-    samples: synthetic records, a few of each class; None shows no pictures. For an
-        empirical claim nothing formal protects these, so the caller decides.
+    samples: synthetic records, a few of each class; None shows no pictures. The caller
+        decides, by the terms of what they were learnt from.
     settings: the resolved settings as they may be shared (no paths of the owner's).
     digest: the digest of the release, once there is one.
     """
@@ -46,11 +46,15 @@ class ReportData:
         missing = [key for key in _CLAIM_NEEDS if key not in self.claim]
         if missing:
             raise UserError(f"claim lacks {', '.join(missing)}; a report cannot state it.")
-        if self.samples is not None and self.samples.units is not None:
-            raise UserError(
-                "samples name the units they belong to; synthetic records have none, "
-                "so these look like real ones."
-            )
+        _refuse_units(self.samples)
+
+
+def _refuse_units(samples: Records | None) -> None:
+    if samples is not None and samples.units is not None:
+        raise UserError(
+            "samples name the units they belong to; synthetic records have none, "
+            "so these look like real ones."
+        )
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,7 @@ class OwnerData:
     metrics: the content of `metrics.json`, or None when nothing was evaluated.
     counts: realised numbers of records by name (parts, duplicates dropped).
     warnings: what the owner must look at before a release, such as near copies.
+    own_samples: synthetic records that only the owner may see; None shows what others see.
     """
 
     own_ledger: Sequence[Mapping[str, Any]] = ()
@@ -89,8 +94,10 @@ class OwnerData:
     warnings: Sequence[str] = ()
     notes: Sequence[str] = ()
     hardware: Mapping[str, str] = field(default_factory=dict)
+    own_samples: Records | None = None
 
     def __post_init__(self) -> None:
+        _refuse_units(self.own_samples)
         if self.metrics is not None and self.metrics.get("format") != METRICS_FORMAT:
             raise UserError(
                 f"metrics has format {self.metrics.get('format')!r}; "

@@ -14,6 +14,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from understudy.data.records import Records
 from understudy.durable import replace_durably
 from understudy.report import svg, words
 from understudy.report.claim_view import ClaimView, claim_view, flat_settings
@@ -89,7 +90,7 @@ def _public_context(data: ReportData) -> dict[str, Any]:
         "spending": spent,
         "certainty_chart": _certainty_chart(claim) if claim.is_formal else None,
         "cost_chart": _cost_chart(claim, spent),
-        "sheet": _sheet(data),
+        "sheet": _sheet(data.samples),
         "settings": flat_settings(settings),
         "digest": data.digest,
     }
@@ -123,12 +124,13 @@ def _owner_context(data: ReportData, owner: OwnerData) -> dict[str, Any]:
         "warnings": list(owner.warnings),
         "notes": list(owner.notes),
         "hardware": list(owner.hardware.items()),
+        **({} if owner.own_samples is None else {"sheet": _sheet(owner.own_samples)}),
     }
 
 
-def _sheet(data: ReportData) -> Sheet | None:
-    drawable = data.samples is not None and data.samples.is_images and len(data.samples) > 0
-    return sheet(data.samples) if drawable and data.samples is not None else None
+def _sheet(samples: Records | None) -> Sheet | None:
+    drawable = samples is not None and samples.is_images and len(samples) > 0
+    return sheet(samples) if drawable and samples is not None else None
 
 
 def _certainty_chart(claim: ClaimView) -> Markup:

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from understudy.data.catalog import DATA_VARIABLE, catalog
-from understudy.data.load import load
+from understudy.data.load import Dataset, load
 from understudy.errors import UserError
 from understudy.methods.config import ResolvedConfig, describe_config, resolve_config
 from understudy.methods.contract import Facts, Forecasting, Method
@@ -66,11 +66,9 @@ def advise(source: str, progress: Progress) -> Listing:
     from understudy.run.prepare import training_count  # here: a listing of datasets needs no torch
 
     dataset = load(source, progress=progress)
-    name = dataset.name if dataset.public else None
     count = len(next(iter(dataset.parts.values())))
     train = training_count(count, dataset, RunConfig.holdout)
-    facts = Facts(count, {"train": train}, dataset.shape, dataset.schema)
-    rows = tuple(_advice(get_method(m), name, facts) for m in method_names())
+    rows = tuple(_advice(get_method(m), dataset, count, train) for m in method_names())
     form = "x".join(str(side) for side in dataset.shape)
     before = (
         f"{dataset.name}: about {count:,} records of {form}, {len(dataset.schema.classes)} classes",
@@ -86,17 +84,34 @@ def list_datasets() -> Listing:
             entry.name,
             "x".join(str(side) for side in entry.shape),
             " / ".join(f"{part.count:,}" for part in entry.parts.values()),
+            "yes" if entry.terms.pictures_shown else "no",
+            "yes" if entry.terms.models_shipped else "no",
             entry.licence,
             entry.summary,
         )
         for entry in catalog().values()
     )
+    notes = tuple(f"{entry.name}: {entry.notes}." for entry in catalog().values() if entry.notes)
     place = os.environ.get(DATA_VARIABLE)
     where = f"{DATA_VARIABLE}={place}" if place else f"{DATA_VARIABLE} is not set"
     return Listing(
-        ("dataset", "image", "train / test", "licence", "summary"),
+        (
+            "dataset",
+            "image",
+            "train / test",
+            "pictures shown",
+            "models shipped",
+            "licence",
+            "summary",
+        ),
         rows,
-        after=("", f"Raw files are looked for under ${DATA_VARIABLE}/<name>/ ({where})."),
+        after=(
+            "",
+            f"Raw files are looked for under ${DATA_VARIABLE}/<name>/ ({where}).",
+            "pictures shown: whether pictures of it, or of a model of it, may stand in what others "
+            "see; models shipped: whether a model trained on it may be handed on.",
+            *notes,
+        ),
     )
 
 
@@ -130,17 +145,24 @@ def _method_row(name: str) -> tuple[str, str, str, str]:
     return info.name, info.family, info.claim, info.summary
 
 
-def _advice(method: Method, dataset: str | None, facts: Facts) -> tuple[str, str, str, str, str]:
-    settings = resolve_config(method, dataset)
-    tuned = any(p.dataset == dataset for p in find_presets(method).entries if dataset)
-    preset = settings.preset if tuned or not dataset else f"{settings.preset} (none for {dataset})"
-    info = method.info
-    return info.name, preset, settings.tuned_on, _expected(method, settings, facts), info.summary
+def _advice(
+    method: Method, dataset: Dataset, count: int, learnt: int
+) -> tuple[str, str, str, str, str]:
+    name = dataset.name if dataset.public else None
+    settings = resolve_config(method, name)
+    tuned = any(p.dataset == name for p in find_presets(method).entries if name)
+    preset = settings.preset if tuned or not name else f"{settings.preset} (none for {name})"
+    info, expected = method.info, _expected(method, settings, dataset, count, learnt)
+    return info.name, preset, settings.tuned_on, expected, info.summary
 
 
-def _expected(method: Method, settings: ResolvedConfig, facts: Facts) -> str:
+def _expected(
+    method: Method, settings: ResolvedConfig, dataset: Dataset, count: int, learnt: int
+) -> str:
     """How long it would take, or why these settings cannot be used on such data."""
     try:
+        counts = method.info.declared_counts(learnt)
+        facts = Facts(count, counts, dataset.shape, dataset.schema)
         method.spend(settings.config, facts)(1.0)
     except UserError as error:
         return str(error)

@@ -139,7 +139,7 @@ def _audit(prepared: Prepared, claimed: Plan, audit: AuditPlan, means: _Means) -
         subject = Subject(
             prepared.method,
             prepared.settings.config,
-            prepared.material.parts,
+            prepared.parts,
             prepared.facts.counts,
             public_inputs(prepared.public, cache_beside(book)),
         )

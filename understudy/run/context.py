@@ -11,7 +11,7 @@ import torch
 from understudy.errors import UserError
 from understudy.privacy.door.door import Door
 from understudy.privacy.ledger.state import State
-from understudy.privacy.team.doors import STOPPED
+from understudy.privacy.team.doors import STOPPED, FollowingDoor
 from understudy.privacy.team.team import Team
 from understudy.progress import Progress
 
@@ -52,27 +52,22 @@ class LeadingContext(RunContext):
             self.team.number(STOPPED)
             raise
 
-    def restore(self) -> State | None:
-        state = super().restore()
-        self.team.state(state)
-        return state
-
 
 @dataclass(frozen=True)
 class FollowingContext:
     """What every other process lends: it keeps nothing, and goes on from where the first does."""
 
+    _door: FollowingDoor
     progress: Progress
     device: torch.device
     seed: int
     folder: Path
-    team: Team
 
     def checkpoint(self, snapshot: Callable[[], State]) -> None:
         del snapshot
 
     def restore(self) -> State | None:
-        return self.team.state()
+        return self._door.restore()
 
 
 def choose_device(name: str) -> torch.device:

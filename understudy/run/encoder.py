@@ -19,12 +19,14 @@ from understudy.data.dedup import deduplicate
 from understudy.data.load import Dataset, load
 from understudy.data.records import Records
 from understudy.data.schema import Schema
+from understudy.data.terms import licence_of_models, terms_of
 from understudy.encoders.autoencoder_training import Checkpoint, settings_mark
 from understudy.encoders.encoder import FILE, Encoder
 from understudy.encoders.file import encoder_digest, read_encoder, write_encoder
 from understudy.encoders.provenance import CENTRAL, PUBLIC, REVEALED, Provenance
 from understudy.errors import UserError, did_you_mean
 from understudy.methods.config import ResolvedConfig, config_to_json, resolve_config
+from understudy.methods.info import TRAIN
 from understudy.methods.vae import DenseNetVAE, DenseVAE
 from understudy.privacy.ledger.released import released_ledger
 from understudy.progress import Progress, Silent
@@ -37,6 +39,7 @@ from understudy.run.preflight import check_places
 from understudy.run.prepare import (
     Prepared,
     declare,
+    declared_counts,
     delta_warning,
     gather,
     open_book,
@@ -119,6 +122,7 @@ def init_encoder(
         )
     check_places(request.run, out, path, resume=resume)
     choose_device(request.run.device)
+    _say_terms(request.run.source, shown)
     if _is_public(request):
         encoder = _learn_publicly(request, path, shown)
         return PublishedEncoder(out, _write(out, encoder), encoder)
@@ -128,6 +132,12 @@ def init_encoder(
             "--public-data if it is public, or --reveal REASON for no guarantee."
         )
     return _learn_through_the_door(request, out, path, resume, home, shown)
+
+
+def _say_terms(source: str, progress: Progress) -> None:
+    terms = terms_of(source)
+    if not terms.models_shipped:
+        progress.say(f"an encoder of {source} is not to be handed on, because {terms.because}.")
 
 
 def _is_public(request: EncoderRequest) -> bool:
@@ -151,7 +161,7 @@ def _learn_publicly(request: EncoderRequest, folder: Path, progress: Progress) -
         PUBLIC,
         0.0,
         settings=_words(settings),
-        licence=dataset.licence,
+        licence=licence_of_models(config.source, dataset.licence),
     )
     records = deduplicate(_training_part(dataset)).records
     # The whole config stands in the mark: going on with other options would mix two runs.
@@ -198,12 +208,13 @@ def _learn_through_the_door(
 def _prepare(request: EncoderRequest, home: Path | None, progress: Progress) -> Prepared:
     config = request.run
     material = gather(config, home, progress, needs_label=False)
-    facts = declare(config, material)
-    warn_of_empty_parts(material, progress)
     method = METHODS[config.method](request.reveal, material.dataset.provenance)
+    facts = declare(method.info, material, *declared_counts(config, material))
+    parts = {TRAIN: material.private}
+    warn_of_empty_parts(material.dataset.name, parts, material.test, progress)
     settings = _settings(method, request, material.dataset)
     method.spend(settings.config, facts)
-    return Prepared(config, method, settings, material, facts, "float")
+    return Prepared(config, method, settings, material, parts, facts, "float")
 
 
 def _cited(encoder: Encoder, folder: RunFolder, prepared: Prepared) -> Encoder:
@@ -224,7 +235,7 @@ def _cited(encoder: Encoder, folder: RunFolder, prepared: Prepared) -> Encoder:
         ledger=entries[-1].hash,
         entries=len(entries),
         settings=_words(prepared.settings),
-        licence=prepared.material.dataset.licence,
+        licence=licence_of_models(prepared.config.source, prepared.material.dataset.licence),
     )
     return replace(encoder, provenance=provenance)
 

@@ -78,7 +78,7 @@ def measure(
     material = prepared.material
     return evaluate(
         records,
-        material.parts["train"],
+        material.private,
         test_part(prepared),
         limited_protocol(protocol, prepared.config.limit),
         device=device,

@@ -13,7 +13,8 @@ from typing import Any
 
 from understudy.data.records import Records, ordered_digest
 from understudy.errors import PrivacyError
-from understudy.methods.contract import Method, PublicInputs
+from understudy.methods.contract import Fitted, FixedSet, Method, PublicInputs, RecordMap
+from understudy.methods.needs import require_packages
 from understudy.privacy.door.door import Door
 from understudy.privacy.ledger.journal import Journal
 from understudy.privacy.ledger.owner_log import OwnerLog
@@ -32,6 +33,7 @@ class MethodInputs:
     """What a method is fitted with, but for its plan and its noise.
 
     parts, counts: the private records, and the declared number of units of each part.
+    samples: how many records the run makes, as declared.
     shard_key: the owner's secret by which records fall into shards.
     public: what the method may look at freely.
     """
@@ -42,8 +44,31 @@ class MethodInputs:
     counts: Mapping[str, int]
     device: str
     seed: int
+    samples: int
     shard_key: bytes
     public: PublicInputs = field(default_factory=PublicInputs)
+
+    @property
+    def mapped_part(self) -> str:
+        """The part whose records leave through the map that is fitted."""
+        return self.method.info.maps or self.method.info.first_part
+
+    def check(self, result: Fitted) -> None:
+        """Refuse what the method did not say beforehand that `fit` returns.
+
+        Guarantee: how many records a fixed set holds is the declared number, so that it tells
+        nothing of private records.
+        """
+        name, maps = self.method.info.name, self.method.info.maps
+        if isinstance(result, RecordMap) != (maps is not None):
+            raise PrivacyError(
+                f"{name} returned {type(result).__name__}; info.maps names a part if, and only if, "
+                "fit returns a RecordMap (apply, save, load)."
+            )
+        if isinstance(result, FixedSet) and len(result.records()) != self.samples:
+            raise PrivacyError(
+                f"{name} made {len(result.records())} records where its size() said {self.samples}."
+            )
 
     def tell(self, plan: Plan | None, team: Team) -> Plan:
         """The first process's plan; stops a process that would fit anything else with it.
@@ -64,12 +89,13 @@ def execute_plan(
     progress: Progress,
     team: Team | None = None,
 ) -> None:
-    """Fit under the plan that `folder` holds, and keep the synthesizer; after a kill, go on.
+    """Fit under the plan that `folder` holds, and keep what was fitted; after a kill, go on.
 
     The plan stands in the ledger before the first noise is drawn. The caller answers for
     its standing in the owner's account book before that. Where `team` has several processes,
     this is called in the first and `run.team_worker.work_for_leader` in every other.
     """
+    require_packages(inputs.method.info)
     team = team or Team()
     plan, run = folder.read_plan()
     if folder.ledger.exists():
@@ -115,6 +141,9 @@ def _execute(
         handles = door.handles(inputs.parts, inputs.counts)
     try:
         result = inputs.method.fit(inputs.config, handles, journal.plan, inputs.public, context)
+        inputs.check(result)
+        if isinstance(result, RecordMap):
+            folder.save_samples(result.apply(handles[inputs.mapped_part]))
         door.settle()
     finally:
         door.abandon()

@@ -43,8 +43,7 @@ class LiveSpending:
 
     @contextmanager
     def steps_of(self, mechanism: str, description: str, total: int) -> Iterator[Task]:
-        planned = self._plan.mechanism(mechanism)
-        assert isinstance(planned, DPSGD)
+        planned = self._plan.mechanism(mechanism, DPSGD)
         passes = planned.rate * self._counts[planned.part] * planned.multiplicity
         with self._progress.task(description, total) as bar:
             self._bar = _SpendingBar(bar, self._plan, planned, passes)

@@ -13,10 +13,12 @@ from understudy.data.catalog import catalog
 from understudy.data.dedup import deduplicate
 from understudy.data.load import Dataset, load
 from understudy.data.records import Records
-from understudy.data.splits import keyed_split
+from understudy.data.splits import keyed_split, part_split
 from understudy.errors import UserError
 from understudy.methods.config import ResolvedConfig, config_to_json, resolve_config
-from understudy.methods.contract import Facts, Method
+from understudy.methods.contract import Facts, FixedSize, Method
+from understudy.methods.info import MethodInfo
+from understudy.methods.needs import require_packages
 from understudy.methods.registry import get_method
 from understudy.privacy.ledger.account_book import Book, book_name
 from understudy.privacy.noise.source import NoiseSource
@@ -34,10 +36,10 @@ from understudy.run.public_options import public_sources, weights_sources
 
 @dataclass(frozen=True)
 class Material:
-    """The owner's records of a run: what the method may learn from, and the test part."""
+    """The owner's records of a run: what a method may learn from, and the test part."""
 
     dataset: Dataset
-    parts: Mapping[str, Records]
+    private: Records
     test: Records | None
     split: str
     dropped: int
@@ -47,6 +49,7 @@ class Material:
 class Prepared:
     """A run that has everything but its noise.
 
+    parts: the private records, as the method's parts divide them.
     noise: the arithmetic that it will be drawn and added in, "exact" or "float".
     public: what the owner declares public, as far as the method uses any.
     """
@@ -55,6 +58,7 @@ class Prepared:
     method: Method
     settings: ResolvedConfig
     material: Material
+    parts: Mapping[str, Records]
     facts: Facts
     noise: str
     public: PublicData = field(default_factory=PublicData)
@@ -68,17 +72,21 @@ def prepare(
     split_key: use this one instead, for a look ahead that leaves no trace.
     """
     method = get_method(config.method)
+    require_packages(method.info)
     _refuse_unused(config, method)
     settings = resolve_config(method, _public_name(config), config.epsilon, config.changes)
     material = gather(config, home, progress, split_key)
-    facts = declare(config, material)
-    warn_of_empty_parts(material, progress)
+    key = open_book(config, home).split_key() if split_key is None else split_key
+    count, learnt = declared_counts(config, material)
     if config.limit is not None:
-        key = open_book(config, home).split_key() if split_key is None else split_key
-        material, facts = _limited(material, facts, config.limit, key)
+        material = _limited(material, learnt, config.limit, key)
+        count = learnt = min(learnt, config.limit)
+    facts = declare(method.info, material, count, learnt)
+    parts = part_split(material.private, method.info.parts, key)
+    warn_of_empty_parts(material.dataset.name, parts, material.test, progress)
     noise = choose_noise(method.spend(settings.config, facts), config.noise, config.method)
     public = load_public(config, method, progress)
-    return Prepared(config, method, settings, material, facts, noise, public)
+    return Prepared(config, method, settings, material, parts, facts, noise, public)
 
 
 def gather(
@@ -102,20 +110,22 @@ def gather(
     if "all" not in dataset.parts:
         train, dropped = _prepared_part(dataset.part("train"), config, needs_label)
         split = "stratified" if "stratified" in (dataset.split or "") else "given"
-        return Material(dataset, {"train": train}, dataset.parts.get("test"), split, dropped)
+        return Material(dataset, train, dataset.parts.get("test"), split, dropped)
     everything, dropped = _prepared_part(dataset.part("all"), config, needs_label)
     fractions = {"train": 1 - config.holdout, "test": config.holdout}
     key = open_book(config, home).split_key() if split_key is None else split_key
     halves = keyed_split(everything, fractions, key)
-    return Material(dataset, {"train": halves["train"]}, halves["test"], "keyed-hash", dropped)
+    return Material(dataset, halves["train"], halves["test"], "keyed-hash", dropped)
 
 
-def warn_of_empty_parts(material: Material, progress: Progress) -> None:
+def warn_of_empty_parts(
+    dataset: str, parts: Mapping[str, Records], test: Records | None, progress: Progress
+) -> None:
     """Say to the owner which parts no record fell into, and no more: a mechanism releases noise
     then, and nobody else may know."""
-    parts = {**material.parts, **({} if material.test is None else {"test": material.test})}
-    for part in (name for name, records in parts.items() if not len(records)):
-        progress.say(f"warning: no record fell into the {part} part of {material.dataset.name}.")
+    looked_at = {**parts, **({} if test is None else {"test": test})}
+    for part in (name for name, records in looked_at.items() if not len(records)):
+        progress.say(f"warning: no record fell into the {part} part of {dataset}.")
 
 
 def open_book(config: RunConfig, home: Path | None) -> Book:
@@ -138,8 +148,8 @@ def require_own_book(config: RunConfig, folder: RunFolder, home: Path | None) ->
         )
 
 
-def declare(config: RunConfig, material: Material) -> Facts:
-    """The declared facts that plan and method may depend on (rule 3)."""
+def declared_counts(config: RunConfig, material: Material) -> tuple[int, int]:
+    """How many units the owner declares in all, and how many of them are to learn from (rule 3)."""
     dataset = material.dataset
     whole = dataset.parts.get("all", dataset.parts.get("train"))
     if whole is None:
@@ -151,8 +161,13 @@ def declare(config: RunConfig, material: Material) -> Facts:
             f"a count of {count} leaves {train} to learn from; give more data, "
             "a larger --count or a smaller --holdout."
         )
-    records = material.parts["train"]
-    return Facts(count, {"train": train}, records.shape, records.schema)
+    return count, train
+
+
+def declare(info: MethodInfo, material: Material, count: int, learnt: int) -> Facts:
+    """The declared facts that plan and method may depend on; each part has its share (rule 6)."""
+    records = material.private
+    return Facts(count, info.declared_counts(learnt), records.shape, records.schema)
 
 
 def training_count(count: int, dataset: Dataset, holdout: float) -> int:
@@ -160,9 +175,14 @@ def training_count(count: int, dataset: Dataset, holdout: float) -> int:
     return math.floor(count * (1 - holdout)) if "all" in dataset.parts else count
 
 
-def sample_count(config: RunConfig, facts: Facts) -> int:
-    """How many records the run makes."""
-    count = config.samples or facts.counts["train"]
+def sample_count(prepared: Prepared) -> int:
+    """How many records the run makes, or for a `RecordMap` the declared number that it maps."""
+    config, facts, method = prepared.config, prepared.facts, prepared.method
+    if isinstance(method, FixedSize):
+        return method.size(prepared.settings.config, facts)
+    if method.info.maps is not None:
+        return facts.counts[method.info.maps]
+    count = config.samples or sum(facts.counts.values())
     return count if config.limit is None else min(count, config.limit)
 
 
@@ -239,13 +259,10 @@ def _prepared_part(records: Records, config: RunConfig, needs_label: bool) -> tu
     return unique.records, unique.dropped
 
 
-def _limited(material: Material, facts: Facts, most: int, key: bytes) -> tuple[Material, Facts]:
-    """The same run on about `most` training records, declared as that many."""
-    declared = facts.counts["train"]
-    train = limited_train(material.parts["train"], declared, most, key)
-    count = min(declared, most)
-    small = replace(material, parts={"train": train}, test=limited_test(material.test, most))
-    return small, replace(facts, count=count, counts={"train": count})
+def _limited(material: Material, declared: int, most: int, key: bytes) -> Material:
+    """About `most` of the declared private records, and at most so many to test on."""
+    private = limited_train(material.private, declared, most, key)
+    return replace(material, private=private, test=limited_test(material.test, most))
 
 
 def _units(records: Records) -> int:
@@ -257,8 +274,12 @@ def _refuse_unused(config: RunConfig, method: Method) -> None:
     info = method.info
     if config.hide and not info.hides:
         raise UserError(f"{info.name} hides no attribute; leave --hide out.")
+    if info.hides and not config.hide:
+        raise UserError(f"{info.name} hides an attribute; name it with --hide.")
     if config.keep and not info.hides:
         raise UserError(f"{info.name} keeps nothing but the label; leave --keep out.")
+    if config.samples and (info.maps is not None or isinstance(method, FixedSize)):
+        raise UserError(f"how many records {info.name} makes is not free; leave --samples out.")
     public_sources(config.public, info)
     weights_sources(config.weights, info)
     if config.epsilon is None and info.claim != "empirical":

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from understudy.data.records import Records
+from understudy.data.terms import pictures_may_be_shown, terms_of
 from understudy.evaluate.metric import Evaluation
 from understudy.privacy.ledger.entries import Entry
 from understudy.privacy.ledger.ledger import read_ledger
@@ -20,8 +22,10 @@ from understudy.release.claim import FORMAT_0_1, Claim
 from understudy.release.near_copies import scan_copies
 from understudy.report.model import Curve, OwnerData, ReportData
 from understudy.report.render import write_reports
+from understudy.run.config import RunConfig
 from understudy.run.folder import RunFolder
 from understudy.run.prepare import Prepared
+from understudy.run.public_options import name_and_source
 
 _PICTURES_PER_CLASS = 10
 _MOST_CURVE_POINTS = 400
@@ -35,18 +39,50 @@ def write_run_reports(
     """Write `report.html` and `report-public.html` into the run folder; give the owner's."""
     own = read_ledger(folder.ledger)
     told = own if claim.format == FORMAT_0_1 else released_ledger(*folder.read_plan())
-    released = digest is not None
+    shown = may_be_shown(prepared.config)
+    pictures = _pictures(records) if digest is not None and records.is_images else None
     public = ReportData(
         title=f"{prepared.method.info.name} on {prepared.material.dataset.name}",
         claim=claim.to_json(),
         ledger=_plain(told),
-        samples=_pictures(records) if released and records.is_images else None,
+        samples=pictures if shown else None,
         settings={"preset": prepared.settings.preset, "seed": prepared.config.seed}
         | dict(claim.method.config),
         digest=digest,
     )
-    owner_path, _ = write_reports(folder.path, public, _owner_data(folder, prepared, records, own))
+    owner = _owner_data(folder, prepared, records, own)
+    owner = replace(owner, own_samples=None if shown else pictures)
+    owner_path, _ = write_reports(folder.path, public, owner)
     return owner_path
+
+
+def may_be_shown(config: RunConfig) -> bool:
+    """Whether synthetic pictures of this run may stand in a report for others.
+
+    A model may repeat what it learnt from, public data above all, since nothing bounds what it
+    keeps of them. So the terms of every source decide, whatever the claim is.
+
+    Guarantee: a function of the run's options and the catalog; no record decides about it.
+    """
+    return pictures_may_be_shown(sources_of(config))
+
+
+def terms_warning(config: RunConfig) -> str | None:
+    """What the owner is told where pictures of the run's data are not for others."""
+    for source in sources_of(config):
+        terms = terms_of(source)
+        if not terms.pictures_shown:
+            return (
+                f"warning: {source} is not to be shown to others, because {terms.because}; the "
+                "shareable report holds no pictures, and a release stays with whoever may have "
+                "the data."
+            )
+    return None
+
+
+def sources_of(config: RunConfig) -> tuple[str, ...]:
+    """The data that a run learns from: the private, and the public where it names any."""
+    return (config.source, *(name_and_source(words)[1] for words in config.public))
 
 
 def _plain(entries: Sequence[Entry]) -> list[dict[str, Any]]:
@@ -56,7 +92,7 @@ def _plain(entries: Sequence[Entry]) -> list[dict[str, Any]]:
 def _owner_data(
     folder: RunFolder, prepared: Prepared, records: Records, ledger: Sequence[Entry]
 ) -> OwnerData:
-    train = prepared.material.parts["train"]
+    train = prepared.material.private
     copies = scan_copies(records, train, prepared.material.test, most=_MOST_SCANNED)
     return OwnerData(
         own_ledger=_plain(ledger),

@@ -21,6 +21,7 @@ from understudy.run.prepare import (
     prepare,
     require_own_book,
     run_facts,
+    sample_count,
 )
 from understudy.run.public import cache_beside, public_inputs
 from understudy.run.team_worker import work_for_leader
@@ -129,10 +130,11 @@ def method_inputs(prepared: Prepared, book: Book) -> MethodInputs:
     return MethodInputs(
         method=prepared.method,
         config=prepared.settings.config,
-        parts=prepared.material.parts,
+        parts=prepared.parts,
         counts=prepared.facts.counts,
         device=prepared.config.device,
         seed=prepared.config.seed,
+        samples=sample_count(prepared),
         shard_key=book.split_key(),
         public=public_inputs(prepared.public, cache_beside(book)),
     )

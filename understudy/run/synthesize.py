@@ -29,7 +29,7 @@ from understudy.run.prepare import (
     sample_count,
 )
 from understudy.run.publish import Target, publish
-from understudy.run.reports import write_run_reports
+from understudy.run.reports import terms_warning, write_run_reports
 from understudy.run.sampling import sample
 from understudy.run.start import begin, check_same_facts, enter_and_execute, noise_of, resumed
 
@@ -67,6 +67,7 @@ class Preview:
             "accountant": self.plan.accountant,
             "count": self.prepared.facts.count,
             "counts": dict(self.prepared.facts.counts),
+            "records": sample_count(self.prepared),
             "plan": plan,
             "preset": self.prepared.settings.preset,
             "expected": forecast,
@@ -133,7 +134,7 @@ def synthesize(
     prepared = prepare(config, home, shown)
     title = title or f"Synthetic stand-in for {prepared.material.dataset.name}"
     check_words(prepared.facts.schema, title, config.unit)
-    for warning in (delta_warning(prepared), time_warning(prepared)):
+    for warning in (delta_warning(prepared), time_warning(prepared), terms_warning(config)):
         if warning:
             shown.say(warning)
     book = open_book(config, home)  # before the run folder: a home that cannot be used leaves none
@@ -144,7 +145,7 @@ def synthesize(
     with folder.timed("fit"):
         enter_and_execute(prepared, folder, book, noise, shown, team)
     with folder.timed("sample"):
-        count, method = sample_count(config, prepared.facts), prepared.method
+        count, method = sample_count(prepared), prepared.method
         records = sample(folder, folder, method, count, config.seed, config.device, shown)
     claim = claim_of(folder, records, tuning_of_run(folder, config, prepared.settings, book))
     scan = _scan(records, prepared) if claim.kind == "empirical" else None
@@ -164,4 +165,4 @@ def synthesize(
 def _scan(records: Records, prepared: Prepared) -> CopyScan:
     """What an empirical release passes before it is published; a formal claim needs no such look
     at private records, and must not depend on one."""
-    return scan_copies(records, prepared.material.parts["train"], prepared.material.test)
+    return scan_copies(records, prepared.material.private, prepared.material.test)

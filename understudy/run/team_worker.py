@@ -39,9 +39,9 @@ def work_for_leader(inputs: MethodInputs, team: Team, noise: NoiseSource | None 
     with tempfile.TemporaryDirectory() as name, _deaf_to_interrupts():
         room = Path(name)
         device = choose_device(inputs.device)
-        context = FollowingContext(Silent(), device, inputs.seed, room / "scratch", team)
-        context.folder.mkdir()
         door = FollowingDoor(plan, team, noise or NoiseSource(), device)
+        context = FollowingContext(door, Silent(), device, inputs.seed, room / "scratch")
+        context.folder.mkdir()
         handles = door.handles(inputs.parts, inputs.counts)
         public = _with_own_cache(inputs.public, room / "public")
         inputs.method.fit(inputs.config, handles, plan, public, context)

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -69,7 +68,7 @@ def collected(place: Workplace, source: str) -> list[Moved]:
 
 
 def work_off(place: Workplace, phases: str = PHASES, job: str = "job") -> int:
-    words = [str(place / job), "--phases", phases, "--result", str(place / f"{job}.tar")]
+    words = [str(place / job), "--phases", phases, "--result", str(place / f"{job}-result")]
     return away.main(words)
 
 
@@ -100,8 +99,8 @@ def test_figures_from_away_are_those_of_home_and_nothing_is_trained_again(
     mine = measured_cell(workplace)
     assert [m.done for m in packed(workplace, mine)] == [True, True]
     assert work_off(workplace) == away.OK
-    assert [m.done for m in collected(workplace, "job.tar")] == [True, True]
-    assert collected(workplace, "job.tar")[1].words == "are here already"
+    assert [m.done for m in collected(workplace, "job-result")] == [True, True]
+    assert collected(workplace, "job-result")[1].words == "are here already"
     with monkeypatch.context() as patch:
         trained = counting(patch)
         assert run_all(workplace, mine)[0].ok
@@ -182,7 +181,7 @@ def test_what_came_home_unfinished_can_be_packed_again_without_its_fit(
     with monkeypatch.context() as patch:
         counting(patch, stop_at=2)
         assert work_off(workplace) == away.UNFINISHED
-    moved = collected(workplace, "job.tar")
+    moved = collected(workplace, "job-result")
     assert "not all of them" in moved[1].words
     assert [m.done for m in packed(workplace, mine, job="again")] == [False, True]
     assert not list((workplace / "again").rglob("job.json")), "the plan is not sent twice"
@@ -190,7 +189,7 @@ def test_what_came_home_unfinished_can_be_packed_again_without_its_fit(
     assert work_off(workplace, "classify", job="again") == away.OK
     # The reference of the first came along as a figure; its network is needed for real2gen.
     assert [name for name in trained if name.startswith("mlp of")] == ["mlp of real"]
-    assert [m.done for m in collected(workplace, "again.tar")] == [True]
+    assert [m.done for m in collected(workplace, "again-result")] == [True]
     trained.clear()
     assert run_all(workplace, mine)[0].ok
     assert trained == []
@@ -292,13 +291,13 @@ def test_training_records_stay_where_only_their_known_reference_is_needed(
     packed(workplace, first, job="first")
     assert jobs_of(workplace, "first").records.keys() == {"train", "test", "synthetic"}
     assert work_off(workplace, "classify", job="first") == away.OK
-    assert collected(workplace, "first.tar")[0].done
+    assert collected(workplace, "first-result")[0].done
     packed(workplace, second, job="second")
     assert jobs_of(workplace, "second").records.keys() == {"test", "synthetic"}
     trained = counting(monkeypatch)
     assert work_off(workplace, "classify", job="second") == away.OK
     assert sorted(trained) == ["mlp of synthetic", "mlp-100 of synthetic"]
-    assert collected(workplace, "second.tar")[0].done
+    assert collected(workplace, "second-result")[0].done
     trained.clear()
     assert run_all(workplace, first, second)[0].ok
     assert trained == []
@@ -321,14 +320,14 @@ def test_test_records_travel_only_where_they_are_asked_for(workplace: Workplace)
     mine = measured_cell(workplace)
     workspace = Workspace(workplace / "bench")
     pack([mine], workspace, workplace / "job", workplace.home, Silent())
-    assert len(list((workplace / "job/records").iterdir())) == 1
+    assert len(list((workplace / "job/pieces").iterdir())) == 1
     (moved,) = pack_evaluations([mine], workspace, workplace / "job", workplace.home, Silent())
     assert moved.done
     (path,) = workplace.folder.glob("job/cells/*/classify-*.json")
     job = ClassifyJob.read(path)
     assert path.stat().st_mode & 0o777 == 0o600, "it is the owner's"
     assert set(job.records) == {"train", "test"}
-    assert len(list((workplace / "job/records").iterdir())) == 2, "the fit's are shared"
+    assert len(list((workplace / "job/pieces").iterdir())) == 2, "the fit's are shared"
 
 
 def test_a_protocol_without_classifiers_sends_nothing(workplace: Workplace) -> None:
@@ -348,15 +347,6 @@ def test_the_command_packs_evaluations_too_and_says_how_to_go_on(workplace: Work
     said = workplace.run("bench", "pack", "small.yaml", "--classify", "-o", "job").succeeded().out
     assert "--phases fit,sample,classify" in said
     assert "packed   classifiers of digits" in said
-
-
-def test_an_archive_with_anything_else_among_references_is_refused(workplace: Workplace) -> None:
-    packed(workplace, measured_cell(workplace))
-    for name in ("references/a.py", "references/a/b.json", "references"):
-        with tarfile.open(workplace / "bad.tar", "w") as archive:
-            archive.addfile(tarfile.TarInfo(name))
-        with pytest.raises(UserError, match="which no result does"):
-            collected(workplace, "bad.tar")
 
 
 def test_other_code_is_refused(workplace: Workplace, capsys: pytest.CaptureFixture[str]) -> None:

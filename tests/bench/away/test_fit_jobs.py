@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -20,13 +19,11 @@ from tests.bench.rig import cell, check_whole, run_all
 from tests.workplace import Workplace
 from understudy.bench.away import fit_jobs as away
 from understudy.bench.away.collect import collect
-from understudy.bench.away.job import FitJob, write_records
+from understudy.bench.away.job import FitJob
 from understudy.bench.away.pack import Moved, pack, packed_facts, read_packed
 from understudy.bench.evidence.provenance import Provenance
 from understudy.bench.suite.cell import Cell
 from understudy.bench.work.workspace import State, Workspace
-from understudy.data.load import load
-from understudy.data.record_arrays import read_arrays
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.ledger.ledger import read_ledger
 from understudy.progress import Silent
@@ -64,12 +61,12 @@ def test_there_and_back(workplace: Workplace, capsys: pytest.CaptureFixture[str]
     _, executor, _ = run_all(workplace, mine)
     assert executor.started == [], "a cell that is away is not run here"
     assert [m.words for m in packed(workplace, mine)] == ["is away here, so it stays"]
-    job, result = str(workplace / "job"), str(workplace / "out/result.tar")
+    job, result = str(workplace / "job"), str(workplace / "out/result")
     assert away.main([job, "--phases", "fit,sample", "--result", result]) == away.OK
     assert ": done" in capsys.readouterr().out
-    assert Path(result).stat().st_mode & 0o777 == 0o600, "it holds losses and batch sizes"
-    assert [m.done for m in collected(workplace, "out/result.tar")] == [True]
-    assert [m.words for m in collected(workplace, "out/result.tar")] == ["is here already"]
+    assert Path(result).stat().st_mode & 0o777 == 0o700, "it holds losses and batch sizes"
+    assert [m.done for m in collected(workplace, "out/result")] == [True]
+    assert [m.words for m in collected(workplace, "out/result")] == ["is here already"]
     assert states(workplace, mine) == [State.FITTED]
     outcome, _, _ = run_all(workplace, mine)
     assert outcome.ok
@@ -225,24 +222,6 @@ def test_other_code_than_was_packed_is_refused(
     assert "is not that for which" in capsys.readouterr().out
 
 
-def test_an_archive_that_holds_anything_else_is_refused(workplace: Workplace) -> None:
-    packed(workplace, cell(workplace))
-    for name in ("../ledger.jsonl", "a/b.py", "a"):
-        with tarfile.open(workplace / "bad.tar", "w") as archive:
-            archive.addfile(tarfile.TarInfo(name))
-        with pytest.raises(UserError, match="which no result does"):
-            collected(workplace, "bad.tar")
-    with tarfile.open(workplace / "bad.tar", "w") as archive:
-        link = tarfile.TarInfo("a/ledger.jsonl")
-        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
-        archive.addfile(link)
-    with pytest.raises(UserError, match="not a file"):
-        collected(workplace, "bad.tar")
-    (workplace / "bad.tar").write_text("no archive")
-    with pytest.raises(UserError, match="not a result file"):
-        collected(workplace, "bad.tar")
-
-
 def test_packing_that_was_cut_short_goes_on(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,28 +244,12 @@ def test_packing_that_was_cut_short_goes_on(
     assert FitJob.read(next((workplace / "job/cells").iterdir())).plan.ident == entry["run"]
 
 
-def test_jobs_are_the_owners_and_share_their_records(workplace: Workplace) -> None:
-    packed(workplace, cell(workplace), cell(workplace, epsilon=2.0), cell(workplace, samples=7))
-    assert len(list((workplace / "job/cells").iterdir())) == 2, "one for each fit"
-    (records,) = (workplace / "job/records").iterdir()
-    assert records.stat().st_mode & 0o777 == 0o600
-    assert (workplace / "job").stat().st_mode & 0o777 == 0o700
-
-
-def test_records_come_back_as_they_were(tmp_path: Path) -> None:
-    records = load("digits").part("train").select(range(9))
-    back = read_arrays(tmp_path / write_records(tmp_path, records), records.schema)
-    assert (back.features == records.features).all()
-    assert (back.labels == records.labels).all()
-    assert back.units is None
-
-
 @pytest.mark.slow
 def test_killed_on_a_bare_machine_it_goes_on_from_its_journal(workplace: Workplace) -> None:
     mine = cell(workplace, "dp-gan")
     packed(workplace, mine)
     words = [sys.executable, "-m", "tests.bench.away.bare_away", str(workplace / "job")]
-    words += ["--result", str(workplace / "result.tar")]
+    words += ["--result", str(workplace / "result")]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     first = subprocess.Popen(words, cwd=workplace.folder, env=environment)
     (folder,) = (workplace / "job/cells").iterdir()
@@ -305,7 +268,7 @@ def test_killed_on_a_bare_machine_it_goes_on_from_its_journal(workplace: Workpla
     assert done.returncode == 0, done.stdout + done.stderr
     entries = read_ledger(ledger)
     assert [e.hash for e in entries][: len(killed_at)] == killed_at, "the same ledger went on"
-    assert collected(workplace, "result.tar")[0].done
+    assert collected(workplace, "result")[0].done
     outcome, _, _ = run_all(workplace, mine)
     assert outcome.ok
     check_whole(workplace, cells=1)

@@ -2,14 +2,19 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import tarfile
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.data.samples import refused, save
+from understudy.data.catalog import DATA_VARIABLE, catalog_entry
 from understudy.data.entry import PartFacts
 from understudy.data.load import load
+from understudy.data.published import moments
 
 TRAIN = ("data_batch_1.bin", "data_batch_2.bin")
 RNG = np.random.default_rng(0)
@@ -126,3 +131,56 @@ def test_a_damaged_archive_is_refused(shrunk):
     save(path, packed({TRAIN[0]: FILES[TRAIN[0]]}))
     with refused(str(path), "lacks data_batch_2.bin and 1 more file"):
         load("cifar-10")
+
+
+def with_moments(pixels: np.ndarray) -> dict[str, PartFacts]:
+    """The parts with the mean and deviation of these training pixels."""
+    scaled = pixels / 255
+    mean, deviation = scaled.mean((0, 2, 3)), scaled.std((0, 2, 3))
+    known = replace(PARTS["train"], mean=tuple(mean), deviation=tuple(deviation))
+    return {**PARTS, "train": known}
+
+
+def test_pixels_in_another_order_are_the_same_set(shrunk):
+    folder = shrunk("cifar-10", parts=with_moments(PIXELS[:20]))
+    turned = {TRAIN[0]: FILES[TRAIN[1]], TRAIN[1]: FILES[TRAIN[0]]}
+    for file, data in {**FILES, **turned}.items():
+        save(folder / file, data)
+    assert "published mean and deviation" in load("cifar-10").provenance
+
+
+@pytest.mark.parametrize("changed", [PIXELS[:20] ^ 1, PIXELS[:20, ::-1]], ids=["bits", "bgr"])
+def test_other_pixels_of_the_same_length_are_refused(shrunk, changed):
+    folder = shrunk("cifar-10", parts=with_moments(changed))
+    for file, data in FILES.items():
+        save(folder / file, data)
+    with refused(str(folder), "other pixels in the train part", "mean by channel", "deviation"):
+        load("cifar-10")
+
+
+def test_moments_are_those_of_all_pixels_by_channel():
+    mean, deviation = moments(PIXELS)
+    assert np.allclose(mean, (PIXELS / 255).mean((0, 2, 3)), rtol=1e-12)
+    assert np.allclose(deviation, (PIXELS / 255).std((0, 2, 3)), rtol=1e-12)
+
+
+def test_the_catalog_knows_the_moments_of_cifar_10():
+    train = catalog_entry("cifar-10").parts["train"]
+    assert np.allclose(train.mean, (0.4914, 0.4822, 0.4465), atol=1e-4)
+    assert np.allclose(train.deviation, (0.2470, 0.2435, 0.2616), atol=1e-4)
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not os.environ.get(DATA_VARIABLE), reason=f"needs ${DATA_VARIABLE}")
+def test_the_published_set_is_whole():
+    if not (Path(os.environ[DATA_VARIABLE]) / "cifar-10").is_dir():
+        pytest.skip(f"no cifar-10 under ${DATA_VARIABLE}")
+    dataset = load("cifar-10")
+    assert [len(dataset.part(p)) for p in ("train", "test")] == [50_000, 10_000]
+    assert "identical to the published ones" in dataset.provenance
+    assert "published mean and deviation" in dataset.provenance
+    for part, known in catalog_entry("cifar-10").parts.items():
+        records = dataset.part(part)
+        pixels = hashlib.sha256(records.features.tobytes()).hexdigest()
+        codes = hashlib.sha256(records.labels.astype(np.uint8).tobytes()).hexdigest()
+        assert (pixels, codes) == (known.pixels, known.labels)

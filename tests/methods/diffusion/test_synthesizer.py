@@ -13,7 +13,7 @@ import torch
 from tests.methods.bench import SCHEMA
 from tests.methods.diffusion.small import SMALL
 from understudy.errors import UserError
-from understudy.methods.contract import Movable, Synthesizer
+from understudy.methods.contract import Movable, Sampler
 from understudy.methods.diffusion.denoising import Preconditioning
 from understudy.methods.diffusion.samplers import SamplerSettings
 from understudy.methods.diffusion.synthesizer import DiffusionSynthesizer
@@ -28,7 +28,7 @@ def synthesizer(drawing: SamplerSettings = SMALL.drawing) -> DiffusionSynthesize
 
 
 def test_it_is_what_a_run_needs() -> None:
-    assert isinstance(synthesizer(), Synthesizer)
+    assert isinstance(synthesizer(), Sampler)
     assert isinstance(synthesizer(), Movable)
 
 
@@ -42,16 +42,16 @@ def test_the_same_seed_gives_the_same_records_and_another_others() -> None:
 
 
 def test_labels_are_the_callers() -> None:
-    made = synthesizer().sample(4, labels=[2, 2, 0, 1])
+    made = synthesizer().sample(4, {"label": [2, 2, 0, 1]})
     assert made.labels.tolist() == [2, 2, 0, 1]
     with pytest.raises(UserError, match="codes from 0 to 2"):
-        synthesizer().sample(1, labels=[3])
+        synthesizer().sample(1, {"label": [3]})
     assert len(synthesizer().sample(0)) == 0
 
 
 def test_the_class_changes_what_is_drawn() -> None:
     made = synthesizer()
-    ones, twos = (made.sample(3, labels=[c] * 3, seed=0).features for c in (1, 2))
+    ones, twos = (made.sample(3, {"label": [c] * 3}, seed=0).features for c in (1, 2))
     assert (ones != twos).any()
 
 

@@ -17,7 +17,6 @@ from understudy.privacy.door.batch import Batch
 from understudy.privacy.plan.events import DiscreteGaussian
 from understudy.privacy.plan.mechanisms import (
     NoisySum,
-    check_mechanism,
     mechanism_from_json,
     mechanism_to_json,
 )
@@ -147,11 +146,11 @@ def test_event_and_mechanism_are_written_and_read_back() -> None:
 
 @pytest.mark.parametrize("sigma", [2.0**-7, 2.0**21])
 def test_a_sigma_without_a_grid_is_refused(sigma: float) -> None:
-    check_mechanism(NoisySum("sum", 1.0, sigma))
+    NoisySum("sum", 1.0, sigma).check()
     with pytest.raises(UserError, match="float noise"):
-        check_mechanism(NoisySum("sum", 1.0, sigma, noise="exact"))
+        NoisySum("sum", 1.0, sigma, noise="exact").check()
 
 
 def test_an_unknown_arithmetic_is_refused() -> None:
     with pytest.raises(UserError, match="exact or float"):
-        check_mechanism(NoisySum("sum", 1.0, 1.0, noise="fixed"))
+        NoisySum("sum", 1.0, 1.0, noise="fixed").check()

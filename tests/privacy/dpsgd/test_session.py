@@ -343,7 +343,7 @@ def test_block_lengths_do_not_follow_the_time_that_private_steps_take(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Time tells how many records were drawn, and the ledger shows the blocks."""
-    monkeypatch.setattr("understudy.privacy.dpsgd.session._BLOCK_SECONDS", 1.0)
+    monkeypatch.setattr("understudy.privacy.door.steps._BLOCK_SECONDS", 1.0)
     monkeypatch.setattr("understudy.privacy.dpsgd.engine.time_of", lambda work, _: work() and 0.25)
     clock = iter(range(10**6))
     for module in ("time.monotonic", "time.perf_counter", "time.time"):

@@ -30,8 +30,12 @@ TOUCHES = (
 )
 
 
+def raise_death() -> None:
+    raise Death
+
+
 @contextmanager
-def dying(at: int, *, after: bool) -> Iterator[list[int]]:
+def dying(at: int, *, after: bool, die: Callable[[], None] = raise_death) -> Iterator[list[int]]:
     """Die before (or right after) touch number `at` of the disk; yields a count of touches."""
     touched = [0]
 
@@ -40,12 +44,12 @@ def dying(at: int, *, after: bool) -> Iterator[list[int]]:
             mine = touched[0]
             touched[0] += 1
             if mine == at and not after:
-                raise Death
+                die()
             try:
                 return touch(*arguments, **named)
             finally:
                 if mine == at:
-                    raise Death
+                    die()
 
         return wrapped
 

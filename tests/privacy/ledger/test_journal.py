@@ -15,6 +15,7 @@ import torch
 from tests.privacy.ledger.deaths import Death, death_between_rename_and_ledger, every_death
 from tests.privacy.rig import kinds, plan
 from understudy.errors import PrivacyError, UserError
+from understudy.privacy.ledger.checkpoint import Checkpoint
 from understudy.privacy.ledger.journal import Journal
 from understudy.privacy.ledger.ledger import read_ledger
 from understudy.privacy.ledger.state import State
@@ -35,8 +36,8 @@ def output(value: float) -> State:
     return State(tensors={"output": torch.tensor([value])})
 
 
-def method(step: int) -> State:
-    return State(values={"step": step})
+def method(step: int) -> Checkpoint:
+    return Checkpoint(State(values={"step": step}), {"sum": 1})
 
 
 def script(journal: Journal) -> None:
@@ -69,8 +70,8 @@ def check_state(journal: Journal) -> None:
     kept = journal.output("sum", 0)
     assert (kept is not None) == bool(spent.get("sum"))
     assert kept is None or kept.tensors["output"].item() == 7.0
-    state = journal.method_state()
-    assert (0 if state is None else state.values["step"]) == spent.get("sgd", 0)
+    state = journal.checkpoint()
+    assert (0 if state is None else state.method.values["step"]) == spent.get("sgd", 0)
 
 
 @pytest.fixture
@@ -158,7 +159,7 @@ def test_a_kept_block_is_charged_even_if_the_ledger_did_not_say_so(folder: Path)
     journal.release_lock()
     recovered = Journal.open(folder)
     assert recovered.spent("sgd") == 6
-    assert recovered.method_state() == method(6)
+    assert recovered.checkpoint() == method(6)
 
 
 def test_a_torn_commit_line_is_written_again(folder: Path) -> None:

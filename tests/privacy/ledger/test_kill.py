@@ -88,8 +88,8 @@ def check_after_death(kind: str, folder: Path) -> bool:
     committed = {e.body["block"] for e in journal.ledger.entries if e.kind == "commit"}
     rooms = {p.name for p in (folder / "checkpoints").iterdir()}
     assert rooms == {f"block-{number:06d}" for number in committed}
-    state = journal.method_state()
-    assert (0 if state is None else state.values["step"]) == journal.spent("sgd")
+    state = journal.checkpoint()
+    assert (0 if state is None else state.method.values["step"]) == journal.spent("sgd")
     voided = after[len(before) :] == ["void"]
     if voided:
         assert not list((folder / "scratch").iterdir())

@@ -13,8 +13,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from understudy.bench.away.classify_job import CLASSIFIED, REFERENCES, ClassifyJob
-from understudy.bench.away.job import FILE, FitJob, package_digest, write_records
+from understudy.bench.away.job import FILE, FitJob, package_digest
 from understudy.bench.away.pack import Moved, read_packed
+from understudy.bench.away.packed_files import PIECE_SIZE, PackedFiles
 from understudy.bench.evidence.provenance import Provenance
 from understudy.bench.suite.cell import Cell
 from understudy.bench.work.cell_folder import FIGURES, BusyError
@@ -31,18 +32,22 @@ from understudy.run.prepare import Prepared, prepare
 
 
 def pack_evaluations(
-    cells: Sequence[Cell], workspace: Workspace, out: Path, home: Path | None, progress: Progress
+    cells: Sequence[Cell],
+    workspace: Workspace,
+    out: Path,
+    home: Path | None,
+    progress: Progress,
+    piece_size: int = PIECE_SIZE,
 ) -> list[Moved]:
     """Add to a job every evaluation whose samples are made there, or lie here already."""
-    (out / "records").mkdir(parents=True, exist_ok=True, mode=0o700)
-    out.chmod(0o700)
+    files = PackedFiles.open(out, piece_size)
     moved = []
     for standing in workspace.survey(cells):
         title = f"classifiers of {standing.cell.title}"
         try:
             with standing.folder.locked():
                 now = workspace.looked_at(standing.cell, standing.keys, standing.source)
-                words = _pack_one(now, out, home, progress)
+                words = _pack_one(now, files, home, progress)
         except BusyError:
             words = None, "are worked on here, so they stay"
         moved.append(Moved(title, words[0] is not None, words[0] or words[1]))
@@ -50,7 +55,7 @@ def pack_evaluations(
 
 
 def _pack_one(
-    standing: Standing, out: Path, home: Path | None, progress: Progress
+    standing: Standing, files: PackedFiles, home: Path | None, progress: Progress
 ) -> tuple[str | None, str]:
     """The name of the job's cell, or None and why there is none. The caller holds the lock."""
     cell, keys, folder = standing.cell, standing.keys, standing.folder
@@ -61,7 +66,7 @@ def _pack_one(
         return None, "are evaluated already"
     sampled = folder.sampled(keys)
     is_here = folder.record("fit", keys) is not None and sampled.samples.exists()
-    target = _own_cell(standing, out) if is_here else _cell_of_fit(standing, out)
+    target = (_own_cell if is_here else _cell_of_fit)(standing, files.root)
     if target is None:
         return None, "have nothing to learn from: neither sampled here nor packed in this job"
     prepared = prepare(cell.run_config(), home, progress)
@@ -71,7 +76,7 @@ def _pack_one(
     target.mkdir(parents=True, exist_ok=True, mode=0o700)
     _carry_figures(standing, target)
     folder.write_cell(cell_to_json(cell), keys)
-    _job_of(standing, prepared, protocol, out, samples).write(target)
+    _job_of(standing, prepared, protocol, files, samples).write(target)
     return target.name, ""
 
 
@@ -93,13 +98,17 @@ def _cell_of_fit(standing: Standing, out: Path) -> Path | None:
 
 
 def _job_of(
-    standing: Standing, prepared: Prepared, protocol: Protocol, out: Path, samples: Records | None
+    standing: Standing,
+    prepared: Prepared,
+    protocol: Protocol,
+    files: PackedFiles,
+    samples: Records | None,
 ) -> ClassifyJob:
-    room, provenance = out / "records", Provenance.read()
-    train, test = prepared.material.parts["train"], prepared.material.test
+    provenance = Provenance.read()
+    train, test = prepared.material.private, prepared.material.test
     assert test is not None
     digests = {"train": records_digest(train), "test": records_digest(test)}
-    known = _carry_references(standing, digests, protocol, out)
+    known = _carry_references(standing, digests, protocol, files.root)
     parts = {"test": only_label(test)}
     if samples is None:
         parts["train"] = train  # as the fit beside it has them: the file is there already
@@ -113,7 +122,7 @@ def _job_of(
         protocol=protocol,
         schema=only_label(train).schema,
         train=digests["train"],
-        records={name: f"{room.name}/{write_records(room, r)}" for name, r in parts.items()},
+        records={name: files.add_records(r) for name, r in parts.items()},
         seed=EVALUATION_SEED,
         version=EVALUATE_VERSION,
         commit=provenance.commit,

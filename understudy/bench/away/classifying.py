@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from understudy.bench.away.classify_job import CLASSIFIED, REFERENCES, Classified, ClassifyJob
+from understudy.bench.away.joining import JoinedFiles
 from understudy.bench.evidence.provenance import Provenance
 from understudy.bench.work.measuring import measured, peak_gigabytes
 from understudy.data.record_arrays import read_arrays
@@ -21,7 +22,7 @@ from understudy.run.folder import RunFolder
 
 
 def classify_away(
-    job_path: Path,
+    files: JoinedFiles,
     folder: Path,
     job: ClassifyJob,
     device: str,
@@ -35,7 +36,7 @@ def classify_away(
     path = folder / "run" / CLASSIFIED / f"{job.short}.json"
     if path.exists() and Classified.read(path).done:
         return
-    parts = _parts(job_path, folder, job)
+    parts = _parts(files, folder, job)
     if parts is None:
         progress.say("classify: is not sampled yet")
         return
@@ -63,7 +64,7 @@ def classify_away(
             seed=job.seed,
             progress=progress,
             figures=ClassifierFigures(before.figures, write),
-            references=References(job_path / REFERENCES, job.version),
+            references=References(files.root / REFERENCES, job.version),
         )
         try:
             train_for(case)
@@ -74,10 +75,10 @@ def classify_away(
 
 
 def _parts(
-    job_path: Path, folder: Path, job: ClassifyJob
+    files: JoinedFiles, folder: Path, job: ClassifyJob
 ) -> tuple[Records, Records | None, Records] | None:
     """Synthetic, train and test records with their label alone; None before it is sampled."""
-    found = {k: read_arrays(job_path / file, job.schema) for k, file in job.records.items()}
+    found = {k: read_arrays(files.path(f), job.schema) for k, f in job.records.items()}
     if "synthetic" not in found:
         run = RunFolder(folder / "run")
         if not run.samples.exists():

@@ -10,14 +10,16 @@ import hashlib
 import shutil
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from understudy.bench.away.classify_job import REFERENCES
 from understudy.bench.away.collect_figures import collect_figures, collect_references
-from understudy.bench.away.fit_jobs import COMPACT
+from understudy.bench.away.manifest import MANIFEST
 from understudy.bench.away.pack import Moved, packed_facts, read_packed
+from understudy.bench.away.result import ARCHIVE, COMPACT, join_result
 from understudy.bench.work.cell_folder import AWAY_RECORD, PACKED, CellFolder
 from understudy.bench.work.workspace import Workspace
 from understudy.durable import replace_durably, write_durably
@@ -33,7 +35,7 @@ COLLECTED = "collected.json"
 
 
 def collect(source: Path, workspace: Workspace, home: Path | None) -> list[Moved]:
-    """Install what came home: a job folder that was worked on, or a result file of it."""
+    """Install what came home: a job folder that was worked on, or a result of it."""
     known = {
         folder.run.read_plan()[0].ident: folder
         for folder in map(CellFolder, sorted((workspace.path / "cells").glob("*")))
@@ -149,32 +151,37 @@ def _has_fit(folder: CellFolder) -> bool:
 
 @contextmanager
 def _results(source: Path, workspace: Workspace) -> Iterator[tuple[Path, list[RunFolder]]]:
-    """Where a job folder or a result file lies open, and the run folders in it."""
-    if source.is_dir():
+    """Where a job folder or a result lies open, and the run folders in it."""
+    if (source / "cells").is_dir():
         yield source, [RunFolder(p) for p in sorted((source / "cells").glob("*/run"))]
         return
-    if not source.is_file():
-        raise UserError(f"{source} does not exist; give a job folder or a result file.")
+    if not (source / MANIFEST).is_file():
+        raise UserError(
+            f"{source} is neither a job folder (with cells) nor a result (with {MANIFEST}); bring "
+            "all of what --result wrote."
+        )
     workspace.away.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(dir=workspace.away) as name:
-        _unpack(source, Path(name))
-        folders = sorted(p for p in Path(name).iterdir() if p.name != REFERENCES)
-        yield Path(name), [RunFolder(p) for p in folders]
+        archive, root = Path(name) / ARCHIVE, Path(name) / "open"
+        join_result(source, archive)
+        _unpack(archive, root)
+        folders = sorted(p for p in root.glob("*") if p.name != REFERENCES)
+        yield root, [RunFolder(p) for p in folders]
 
 
 def _unpack(source: Path, target: Path) -> None:
     """Plain files under NAME/, of the kinds that a result holds; anything else is refused."""
     try:
-        with tarfile.open(source, "r:") as archive:
+        with tarfile.open(source, "r:gz") as archive:
             for member in archive:
                 parts = Path(member.name).parts
                 if ".." in parts or not _is_of_result(parts):
-                    raise UserError(f"{source} holds {member.name!r}, which no result does.")
+                    raise UserError(f"{source.name} holds {member.name!r}, which no result does.")
                 if not (member.isfile() or member.isdir()):
-                    raise UserError(f"{source} holds {member.name!r}, which is not a file.")
+                    raise UserError(f"{source.name} holds {member.name!r}, which is not a file.")
             archive.extractall(target, filter="data")
-    except tarfile.TarError as error:
-        raise UserError(f"{source} is not a result file: {error}.") from error
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        raise UserError(f"{source.name} is not the archive of a result: {error}.") from error
 
 
 def _is_of_result(parts: tuple[str, ...]) -> bool:

@@ -1,10 +1,12 @@
 """Fit packed jobs on a machine that has only torch, numpy and safetensors.
 
+    python -m understudy.bench.away JOB --check
     python -m understudy.bench.away JOB [--device cuda] [--phases fit,sample,classify]
-        [--result FILE]
+        [--drop-pieces] [--result RESULT [--samples none]]
     torchrun --nproc-per-node 2 -m understudy.bench.away JOB --device cuda
 
-The second fits each job by several processes, one a GPU; the first of them does the rest.
+The first says which pieces of the job's files are there; the second joins them and works. The
+third fits each job by several processes, one a GPU; the first of them does the rest.
 
 Works in `JOB/cells/NAME/run`, through the same door and journal as everywhere: cut off at
 any moment, the same command goes on there. A job must be worked on in one place only: its
@@ -18,7 +20,6 @@ import importlib
 import os
 import signal
 import sys
-import tarfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,14 +28,17 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import cast
 
-from understudy.bench.away.classify_job import CLASSIFIED, REFERENCES, ClassifyJob
+from understudy.bench.away.classify_job import ClassifyJob
 from understudy.bench.away.classifying import classify_away
 from understudy.bench.away.job import FILE, FitJob, package_digest
+from understudy.bench.away.joining import JoinedFiles, files_needed, join_files, survey
+from understudy.bench.away.result import check_result_place, write_result
 from understudy.bench.evidence.provenance import Provenance
 from understudy.bench.work.code_digest import code_digest
 from understudy.bench.work.measuring import measured
 from understudy.data.record_arrays import read_arrays
 from understudy.data.schema import Schema
+from understudy.data.weights_file import WeightsFile
 from understudy.errors import UserError
 from understudy.methods.config import build_config
 from understudy.methods.contract import Method, PublicInputs
@@ -48,13 +52,7 @@ from understudy.run.sampling import sample, sampling_device
 from understudy.run.team_worker import work_for_leader
 
 PHASES = ("fit", "sample", "classify")
-OK, FAILED, UNFINISHED = 0, 1, 3
-COMPACT = (
-    *("plan.json", "ledger.jsonl", "synthesizer", "synthesizer.json", "owner.jsonl"),
-    *("times.json", "fit.json", "sample.json", "samples", CLASSIFIED),
-)
-"""What of a finished run is carried home; its checkpoints are not needed any more."""
-
+OK, FAILED, LACKING, UNFINISHED = 0, 1, 2, 3
 _SAY_EVERY = 10.0
 
 
@@ -64,14 +62,20 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         if not set(phases) <= set(PHASES):
             raise UserError(f"--phases takes {', '.join(PHASES)}, by comma, not {asked.phases}.")
-        team = Team.join(choose_device(asked.device))
         cells = job_folders(asked.job, asked.cells)
+        if asked.check:
+            return say_what_is_there(asked.job, cells)
+        if asked.result is not None:
+            check_result_place(asked.result)
+        team = Team.join(choose_device(asked.device))
+        files = join_files(asked.job, files_needed(cells), drop=asked.drop_pieces)
         if team.leads:
-            code = work_off(asked.job, cells, phases, asked.device, asked.stop_after, team)
+            code = work_off(files, cells, phases, asked.device, asked.stop_after, team)
         else:
-            code = help_to_work_off(asked.job, cells, phases, asked.device, team)
+            code = help_to_work_off(files, cells, phases, asked.device, team)
         if asked.result is not None and team.leads:
-            write_result(asked.job, asked.result)
+            folders = job_folders(asked.job)
+            write_result(asked.job, folders, asked.result, samples=asked.samples == "all")
         if code == OK:  # else torchrun sees it, and stops the others
             team.leave()
     except UserError as error:
@@ -80,8 +84,20 @@ def main(words: Sequence[str] | None = None) -> int:
     return code
 
 
+def say_what_is_there(job: Path, folders: Sequence[Path]) -> int:
+    """A line for each file that these cells need, and for each piece that is missing or damaged."""
+    found = survey(job, files_needed(folders))
+    for line in found.lines:
+        print(line)
+    if not found.lacking:
+        print("nothing is missing.")
+        return OK
+    print(f"bring what is missing or damaged into {job}: {found.lacking} pieces.")
+    return LACKING
+
+
 def work_off(
-    job: Path,
+    files: JoinedFiles,
     folders: Sequence[Path],
     phases: Sequence[str],
     device: str,
@@ -96,7 +112,7 @@ def work_off(
             for number, folder in enumerate(folders, start=1):
                 lines = Lines(f"[{number}/{len(folders)}] {_title(folder)}")
                 try:
-                    work_on_cell(job, folder, phases, device, lines, team)
+                    work_on_cell(files, folder, phases, device, lines, team)
                 except Exception as error:  # noqa: BLE001 - whatever a method raises is told
                     lines.say(f"failed: {type(error).__name__}: {error}")
                     code = FAILED
@@ -109,13 +125,13 @@ def work_off(
 
 
 def help_to_work_off(
-    job: Path, folders: Sequence[Path], phases: Sequence[str], device: str, team: Team
+    files: JoinedFiles, folders: Sequence[Path], phases: Sequence[str], device: str, team: Team
 ) -> int:
     """What every other process does: follow the first one's fits, and leave it the rest."""
     try:
         for folder in folders:
             if "fit" in phases and (folder / FILE).exists() and team.number():
-                work_for_leader(method_inputs(FitJob.read(folder), job, device), team)
+                work_for_leader(method_inputs(FitJob.read(folder), files, device), team)
     except KeyboardInterrupt:
         return UNFINISHED
     return OK
@@ -146,21 +162,31 @@ def job_folders(job: Path, pattern: str = "*") -> list[Path]:
 
 
 def work_on_cell(
-    job_path: Path, folder: Path, phases: Sequence[str], device: str, progress: Progress, team: Team
+    files: JoinedFiles,
+    folder: Path,
+    phases: Sequence[str],
+    device: str,
+    progress: Progress,
+    team: Team,
 ) -> None:
     """One cell of a job: a fit, or the classifiers of an evaluation, or both in turn."""
     if (folder / FILE).exists():
-        fit_away(job_path, folder, phases, device, progress, team)
+        fit_away(files, folder, phases, device, progress, team)
     if "classify" in phases:
         for job in ClassifyJob.all_of(folder):
             _check_package(job.package, job.title)
             provenance = replace(Provenance.read(), commit=job.commit, dirty=job.dirty)
-            classify_away(job_path, folder, job, device, provenance, progress)
+            classify_away(files, folder, job, device, provenance, progress)
     progress.say("done")
 
 
 def fit_away(
-    job_path: Path, folder: Path, phases: Sequence[str], device: str, progress: Progress, team: Team
+    files: JoinedFiles,
+    folder: Path,
+    phases: Sequence[str],
+    device: str,
+    progress: Progress,
+    team: Team,
 ) -> None:
     """One fit, and its samples if they are asked for; what is done is not done again."""
     job, run = FitJob.read(folder), RunFolder(folder / "run")
@@ -169,7 +195,7 @@ def fit_away(
     provenance = provenance_of(job)
     if "fit" in phases and team.number(int(not (run.path / "fit.json").exists())):
         progress.say("fit" if team.alone else f"fit, by {team.size} processes")
-        inputs = method_inputs(job, job_path, device)
+        inputs = method_inputs(job, files, device)
         used = str(choose_device(device))
         with measured(provenance, used) as found, run.timed("fit"):
             execute_plan(run, inputs, NoiseSource(), progress, team)
@@ -183,12 +209,12 @@ def fit_away(
         run.write_json("sample.json", found.to_json(job.keys["sample"], run.times()["sample"]))
 
 
-def method_inputs(job: FitJob, job_path: Path, device: str) -> MethodInputs:
+def method_inputs(job: FitJob, files: JoinedFiles, device: str) -> MethodInputs:
     """The method and its records; refuses code that is not what the plan was made for."""
     method = _method_of(job)
     _check_package(job.package, job.title)
     schema = Schema.from_json(job.schema)
-    parts = {name: read_arrays(job_path / file, schema) for name, file in job.records.items()}
+    parts = {name: read_arrays(files.path(file), schema) for name, file in job.records.items()}
     for name, records in parts.items():
         if records.shape != job.shape:
             raise UserError(f"{job.records[name]} holds other records than {job.title} needs.")
@@ -199,8 +225,9 @@ def method_inputs(job: FitJob, job_path: Path, device: str) -> MethodInputs:
         counts=job.counts,
         device=device,
         seed=job.seed,
+        samples=job.samples,
         shard_key=job.shard_key,
-        public=_public(job, job_path),
+        public=_public(job, files),
     )
 
 
@@ -223,35 +250,17 @@ def _other_code(whose: str, title: str) -> str:
     )
 
 
-def _public(job: FitJob, job_path: Path) -> PublicInputs:
-    """The job's public records; what is made from them is kept beside the job's records."""
+def _public(job: FitJob, files: JoinedFiles) -> PublicInputs:
+    """The job's public records and weights; what is made from them is kept beside them."""
     found = {
-        name: read_arrays(job_path / packed["file"], Schema.from_json(packed["schema"]))
+        name: read_arrays(files.path(packed["file"]), Schema.from_json(packed["schema"]))
         for name, packed in job.public.items()
     }
-    return PublicInputs(found, cache=job_path / "made-from-public-data")
-
-
-def write_result(job: Path, target: Path) -> None:
-    """One archive of what is finished, to be copied home; only its owner may read it."""
-    new = target.with_name(f".{target.name}.new")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    left = 0
-    new.unlink(missing_ok=True)
-    handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as file, tarfile.open(fileobj=file, mode="w") as archive:
-        for folder in job_folders(job):
-            if not any((folder / "run" / name).exists() for name in ("fit.json", CLASSIFIED)):
-                left += 1
-                continue
-            for name in COMPACT:
-                if (folder / "run" / name).exists():
-                    archive.add(folder / "run" / name, f"{folder.name}/{name}")
-        for path in sorted((job / REFERENCES).glob("*.json")):
-            archive.add(path, f"{REFERENCES}/{path.name}")
-    new.replace(target)
-    tail = f"; {left} not finished are not in it" if left else ""
-    print(f"wrote {target}{tail}", flush=True)
+    weights = {
+        name: WeightsFile.from_json(packed["told"], files.path(packed["file"]))
+        for name, packed in job.weights.items()
+    }
+    return PublicInputs(found, weights, cache=files.root / "made-from-public-data")
 
 
 class Lines(ProgressLines):
@@ -291,6 +300,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     parser.add_argument("--phases", default="fit", help="of fit,sample,classify, by comma")
     parser.add_argument("--cells", default="*", help="only those named like this: '*-epsilon-10-*'")
-    parser.add_argument("--result", type=Path, help="one file with what is finished")
+    parser.add_argument("--check", action="store_true", help="say which pieces are there; no more")
+    parser.add_argument(
+        "--drop-pieces",
+        action="store_true",
+        help="delete the pieces of each file once it is joined",
+    )
+    parser.add_argument("--result", type=Path, help="a folder for what is finished, in small files")
+    parser.add_argument(
+        "--samples", default="all", choices=("all", "none"), help="whether the result holds samples"
+    )
     parser.add_argument("--stop-after", type=float, help="stop at a good moment after SECONDS")
     return parser

@@ -1,9 +1,9 @@
 """A job: one fit for a machine that has torch, numpy and safetensors and nothing else.
 
-`JOB/cells/NAME/job.json` holds everything but the records, which several jobs may share:
-`JOB/records/*.npz`. The plan in it is calibrated and stands in the owner's account book. A
-job holds private records and the owner's shard key: only machines that the owner trusts
-may see it.
+`JOB/cells/NAME/job.json` holds everything but records and weights, which several jobs may share:
+they travel in pieces (`JOB/pieces`, named by `JOB/manifest.json`) and are joined where the job is
+worked off. The plan in it is calibrated and stands in the owner's account book. A job holds
+private records and the owner's shard key: only machines that the owner trusts may see it.
 """
 
 from __future__ import annotations
@@ -15,15 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from understudy.data.record_arrays import arrays_of
-from understudy.data.records import Records
-from understudy.durable import OWNER_ONLY, replacing
 from understudy.errors import UserError
 from understudy.privacy.plan.plan import Plan
 
-FORMAT = "understudy-job/1"
+FORMAT = "understudy-job/2"
 FILE = "job.json"
 
 
@@ -34,7 +29,8 @@ class FitJob:
     method: `package.module:Class`; code: the digest of its code, as the fit key has it.
     run: what the ledger's first line says of the run. counts: declared units of each part.
     records: the file of each part, relative to the job folder. samples: how many to make.
-    public: file and schema of each public input.
+    public: file and schema of each public input. weights: of each public one, its file and what
+        is told of where it came from.
     token: drawn when the job was packed; the account book knows the run by it.
     commit, dirty, package: the packing machine's code, and the digest of its files.
     """
@@ -51,6 +47,7 @@ class FitJob:
     counts: Mapping[str, int]
     records: Mapping[str, str]
     public: Mapping[str, Mapping[str, Any]]
+    weights: Mapping[str, Mapping[str, Any]]
     seed: int
     samples: int
     shard_key: bytes
@@ -58,6 +55,12 @@ class FitJob:
     commit: str
     dirty: bool | None
     package: str
+
+    @property
+    def files(self) -> frozenset[str]:
+        """All that it reads, by name in the job folder."""
+        carried = (*self.public.values(), *self.weights.values())
+        return frozenset((*self.records.values(), *(one["file"] for one in carried)))
 
     def to_json(self) -> dict[str, Any]:
         plain = {name: getattr(self, name) for name in _PLAIN}
@@ -75,7 +78,10 @@ class FitJob:
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
             if data["format"] != FORMAT:
-                raise UserError(f"{path} has format {data['format']!r}, not {FORMAT!r}.")
+                raise UserError(
+                    f"{path} has format {data['format']!r}, not {FORMAT!r}; pack it again, "
+                    "with this version."
+                )
             return FitJob(
                 **{name: data[name] for name in _PLAIN},
                 plan=Plan.from_json(data["plan"]),
@@ -88,22 +94,8 @@ class FitJob:
 
 _PLAIN = (
     *("title", "token", "method", "code", "config", "run", "schema", "counts", "records"),
-    *("public", "seed", "samples", "keys", "commit", "dirty", "package"),
+    *("public", "weights", "seed", "samples", "keys", "commit", "dirty", "package"),
 )
-
-
-def write_records(folder: Path, records: Records) -> str:
-    """Keep records in a folder, once; gives the file's name. Nothing in it is pickled."""
-    arrays = arrays_of(records)
-    digest = hashlib.sha256()
-    for name in sorted(arrays):
-        digest.update(name.encode() + str(arrays[name].shape).encode())
-        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
-    path = folder / f"{digest.hexdigest()[:16]}.npz"
-    if not path.exists():
-        with replacing(path, OWNER_ONLY) as file:
-            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-    return path.name
 
 
 def package_digest() -> str:

@@ -16,7 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from understudy.bench.away.job import FILE, FitJob, package_digest, write_records
+from understudy.bench.away.job import FILE, FitJob, package_digest
+from understudy.bench.away.packed_files import PIECE_SIZE, PackedFiles
 from understudy.bench.evidence.provenance import Provenance
 from understudy.bench.suite.cell import Cell
 from understudy.bench.work.cell_folder import PACKED, BusyError, CellFolder
@@ -24,6 +25,7 @@ from understudy.bench.work.code_digest import code_digest
 from understudy.bench.work.phase_keys import Keys
 from understudy.bench.work.workspace import Standing, State, Workspace, cell_to_json
 from understudy.data.records import Records
+from understudy.data.weights_file import WeightsFile
 from understudy.durable import OWNER_ONLY, replace_durably, sync_folder
 from understudy.errors import UserError
 from understudy.methods.config import config_to_json
@@ -62,7 +64,12 @@ def read_packed(folder: CellFolder) -> Packed:
 
 
 def pack(
-    cells: Sequence[Cell], workspace: Workspace, out: Path, home: Path | None, progress: Progress
+    cells: Sequence[Cell],
+    workspace: Workspace,
+    out: Path,
+    home: Path | None,
+    progress: Progress,
+    piece_size: int = PIECE_SIZE,
 ) -> list[Moved]:
     """Write a job for every cell that has not begun; from then on it is away.
 
@@ -74,15 +81,14 @@ def pack(
         fits.setdefault(standing.keys.fit, standing)  # another is the same, measured otherwise
     for standing in fits.values():
         _check_can_be_packed(standing, out, home, progress)
-    (out / "records").mkdir(parents=True, exist_ok=True, mode=0o700)
-    out.chmod(0o700)
+    files = PackedFiles.open(out, piece_size)
     moved: list[Moved] = []
     for standing in fits.values():
         try:
             with standing.folder.locked():
                 # Looked at again: others may have begun it while cells before it were packed.
                 now = workspace.looked_at(standing.cell, standing.keys, standing.source)
-                moved.append(_pack_one(now, out, home, progress))
+                moved.append(_pack_one(now, files, home, progress))
         except BusyError:
             moved.append(Moved(standing.cell.title, False, "is worked on here, so it stays"))
     return moved
@@ -105,17 +111,19 @@ def _check_can_be_packed(
             raise UserError(f"{standing.cell.title} cannot be packed: {error}") from error
 
 
-def _pack_one(standing: Standing, out: Path, home: Path | None, progress: Progress) -> Moved:
+def _pack_one(
+    standing: Standing, files: PackedFiles, home: Path | None, progress: Progress
+) -> Moved:
     """The caller holds the cell folder's lock."""
     cell, folder = standing.cell, standing.folder
     half = _is_half_packed(standing)
     if standing.state is not State.WAITING and not half:
         return Moved(cell.title, False, f"is {standing.state} here, so it stays")
     if half:
-        _check_same_job(read_packed(folder), out, cell.title)
+        _check_same_job(read_packed(folder), files.root, cell.title)
     prepared = prepare(cell.run_config(), home, progress)
     folder.write_cell(cell_to_json(cell), standing.keys)
-    return Moved(cell.title, True, _send_away(prepared, standing, out, home))
+    return Moved(cell.title, True, _send_away(prepared, standing, files, home))
 
 
 def _check_same_job(packed: Packed, out: Path, title: str) -> None:
@@ -127,12 +135,14 @@ def _check_same_job(packed: Packed, out: Path, title: str) -> None:
         )
 
 
-def _send_away(prepared: Prepared, standing: Standing, out: Path, home: Path | None) -> str:
+def _send_away(
+    prepared: Prepared, standing: Standing, files: PackedFiles, home: Path | None
+) -> str:
     """Begin the run here, enter it as packed, write its job, and only then call it away."""
     folder, noise = standing.folder, noise_of(prepared.config)
     check_importable(prepared)
     if not folder.run.path.exists():
-        fresh = Packed(secrets.token_hex(16), standing.keys, False, str(out.resolve()))
+        fresh = Packed(secrets.token_hex(16), standing.keys, False, str(files.root.resolve()))
         plain = replace(prepared, config=replace(prepared.config, samples=None))
         begin(folder.run.path, plain, noise, lambda new: new.write_json(PACKED, asdict(fresh)))
     check_same_facts(folder.run, prepared, noise)
@@ -141,16 +151,16 @@ def _send_away(prepared: Prepared, standing: Standing, out: Path, home: Path | N
     book = open_book(prepared.config, home)
     book.enter(plan.ident, plan, facts=packed_facts(folder, packed.token))
     name = _slug(f"{standing.cell.title} {packed.keys.fit[:8]}")
-    write_job_folder(out / "cells" / name, _job_of(prepared, standing, out, book))
+    write_job_folder(files.root / "cells" / name, _job_of(prepared, standing, files, book))
     folder.run.write_json(PACKED, asdict(replace(packed, is_away=True)))
     return name
 
 
-def _job_of(prepared: Prepared, standing: Standing, out: Path, book: Book) -> FitJob:
+def _job_of(prepared: Prepared, standing: Standing, files: PackedFiles, book: Book) -> FitJob:
     packed = read_packed(standing.folder)
     plan, run = standing.folder.run.read_plan()
     named = JobName(standing.cell.title, packed.token, asdict(packed.keys))
-    return describe_job(prepared, plan, run, named, out, book)
+    return describe_job(prepared, plan, run, named, files, book)
 
 
 @dataclass(frozen=True)
@@ -167,13 +177,12 @@ def describe_job(
     plan: Plan,
     run: Mapping[str, Any],
     named: JobName,
-    out: Path,
+    files: PackedFiles,
     book: Book,
 ) -> FitJob:
-    """Everything that another machine needs; records are written to `out`."""
+    """Everything that another machine needs; records and weights are written to `files`."""
     fitting, provenance = method_inputs(prepared, book), Provenance.read()
-    kind, train = type(prepared.method), prepared.material.parts["train"]
-    room = out / "records"
+    kind, train = type(prepared.method), prepared.material.private
     return FitJob(
         title=named.title,
         token=named.token,
@@ -185,10 +194,11 @@ def describe_job(
         schema=train.schema.to_json(),
         shape=train.shape,
         counts=fitting.counts,
-        records={k: _written(room, r)["file"] for k, r in fitting.parts.items()},
-        public={k: _written(room, r) for k, r in fitting.public.records.items()},
+        records={k: files.add_records(r) for k, r in fitting.parts.items()},
+        public={k: carried_records(files, r) for k, r in fitting.public.records.items()},
+        weights={k: carried_weights(files, w) for k, w in fitting.public.weights.items()},
         seed=fitting.seed,
-        samples=sample_count(prepared.config, prepared.facts),
+        samples=sample_count(prepared),
         shard_key=fitting.shard_key,
         keys=named.keys,
         commit=provenance.commit,
@@ -197,10 +207,14 @@ def describe_job(
     )
 
 
-def _written(room: Path, records: Records) -> dict[str, Any]:
-    """Records kept with a job: their file, relative to it, and how to read them."""
-    file = f"{room.name}/{write_records(room, records)}"
-    return {"file": file, "schema": records.schema.to_json()}
+def carried_records(files: PackedFiles, records: Records) -> dict[str, Any]:
+    """Public records kept with a job: their file, and how to read them."""
+    return {"file": files.add_records(records), "schema": records.schema.to_json()}
+
+
+def carried_weights(files: PackedFiles, weights: WeightsFile) -> dict[str, Any]:
+    """Public weights kept with a job: their file, and what is told of where they came from."""
+    return {"file": files.add_weights(weights.path), "told": weights.to_json()}
 
 
 def packed_facts(folder: CellFolder, token: str) -> dict[str, str]:

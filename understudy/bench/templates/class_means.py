@@ -10,17 +10,17 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
 import torch
 from safetensors.numpy import load_file, save_file
 from torch.nn import functional as F
 
 from understudy.data.records import Images, Records
 from understudy.data.schema import Schema
+from understudy.methods.conditions import condition_codes
 from understudy.methods.config import setting
-from understudy.methods.contract import Context, Facts, PublicInputs
+from understudy.methods.contract import Conditions, Context, Facts, PublicInputs
 from understudy.methods.info import MethodInfo
 from understudy.privacy.door.batch import Batch
 from understudy.privacy.door.private_records import PrivateRecords
@@ -49,15 +49,16 @@ class ClassMeansSynthesizer:
         self.schema = Schema((label,), label=label.name)
         self.means, self.shape, self.spread = means, tuple(shape), spread
 
-    def sample(self, n: int, labels: Any | None = None, seed: int = 0) -> Records:
-        """Without `labels` all classes come equally often."""
-        codes = np.arange(n) % len(self.means) if labels is None else np.asarray(labels)
+    def sample(self, n: int, conditions: Conditions | None = None, seed: int = 0) -> Records:
+        """Without conditions all classes come equally often, in random order."""
+        labels = condition_codes(n, conditions, self.schema.attributes, seed)
+        codes = labels[self.schema.label_attribute.name]
         random = torch.Generator().manual_seed(seed)
-        means = self.means[torch.from_numpy(codes.astype(np.int64))]
+        means = self.means[torch.from_numpy(codes)]
         coarse = means + self.spread * torch.randn(means.shape, generator=random)
         fine = F.interpolate(coarse, self.shape[1:], mode="bilinear", align_corners=False)
         pixels = fine.clamp(0, 1).mul(255).round().byte().numpy()
-        return Images(pixels, {self.schema.label_attribute.name: codes}, self.schema)
+        return Images(pixels, labels, self.schema)
 
     def save(self, folder: Path) -> None:
         save_file({"means": self.means.numpy()}, folder / "means.safetensors")
@@ -109,8 +110,7 @@ class ClassMeans:
         context: Context,
     ) -> ClassMeansSynthesizer:
         del public, context
-        private, planned = parts["train"], plan.mechanism(SUM)
-        assert isinstance(planned, NoisySum)
+        private, planned = parts["train"], plan.mechanism(SUM, NoisySum)
         channels, height, width = private.shape
         grid = (min(config.grid, height), min(config.grid, width))
         classes, values = len(private.schema.classes), channels * grid[0] * grid[1]

@@ -8,7 +8,7 @@ from understudy.bench.suite.cell import Cell
 from understudy.bench.suite.method_lookup import Lookup
 from understudy.data.catalog import Entry, catalog
 from understudy.data.schema import Attribute, Schema
-from understudy.methods.contract import Facts, Forecasting
+from understudy.methods.contract import Facts, Forecasting, Method
 
 LEAST = 1.0
 """Gigabytes of any worker: torch itself, small data and small classifiers."""
@@ -24,16 +24,16 @@ def forecast_gigabytes(cell: Cell, lookup: Lookup) -> float:
     entry = catalog().get(cell.dataset)
     if entry is None:
         return LEAST
-    facts = _facts(cell, entry)
-    held = _COPIES * facts.count * math.prod(facts.shape) / 2**30
     method = lookup.method(cell.method)
+    facts = _facts(cell, entry, method)
+    held = _COPIES * facts.count * math.prod(facts.shape) / 2**30
     if not isinstance(method, Forecasting):
         return LEAST + held
     expected = method.forecast(lookup.config(cell).config, facts)
     return max(LEAST, expected.gigabytes) + held
 
 
-def _facts(cell: Cell, entry: Entry) -> Facts:
+def _facts(cell: Cell, entry: Entry, method: Method) -> Facts:
     shape = entry.shape
     if not entry.is_table:
         channels, height, width = entry.shape
@@ -43,4 +43,4 @@ def _facts(cell: Cell, entry: Entry) -> Facts:
     count = entry.parts["train"].count if "train" in entry.parts else 1
     count = count if cell.limit is None else min(count, cell.limit)
     schema = Schema((Attribute(label, classes),), label=label)
-    return Facts(count, {"train": count}, shape, schema)
+    return Facts(count, method.info.declared_counts(count), shape, schema)

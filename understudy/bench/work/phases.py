@@ -115,7 +115,7 @@ def sample_cell(work: Work) -> None:
 
     if work.is_done("sample"):
         return
-    kept, count = work.folder.sampled(work.keys), sample_count(work.config, work.prepared.facts)
+    kept, count = work.folder.sampled(work.keys), sample_count(work.prepared)
     book = open_book(work.config, work.home)
     fitted, method, device = work.folder.run, work.prepared.method, work.device
     with _phase(work, "sample", kept.path, str(sampling_device(method, device))):
@@ -168,7 +168,7 @@ def _classified(work: Work, records: Records, protocol: Protocol) -> Classified 
         return None
     wanted = Binding.of(
         records,
-        work.prepared.material.parts["train"],
+        work.prepared.material.private,
         test_part(work.prepared),
         limited_protocol(protocol, work.cell.limit),
         seed=EVALUATION_SEED,

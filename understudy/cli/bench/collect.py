@@ -14,7 +14,7 @@ from understudy.cli.options import AsJson, Home
 
 @guarded
 def command(
-    result: Annotated[Path, typer.Argument(help="A job folder, or the result file of one.")],
+    result: Annotated[Path, typer.Argument(help="What --result wrote there, or the job folder.")],
     work: WorkFolder = Path("bench"),
     as_json: AsJson = False,
     home: Home = None,

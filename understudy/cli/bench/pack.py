@@ -31,6 +31,14 @@ def command(
             help="Take the test records along: classifiers of evaluations are trained there too.",
         ),
     ] = False,
+    piece_size: Annotated[
+        int,
+        typer.Option(
+            "--piece-size",
+            min=1,
+            help="Records and weights travel in files of at most so many MiB.",
+        ),
+    ] = 40,
     as_json: AsJson = False,
     home: Home = None,
 ) -> None:
@@ -39,14 +47,16 @@ def command(
 
     from understudy.bench.away.classify_packing import pack_evaluations
     from understudy.bench.away.pack import pack
+    from understudy.bench.away.pieces import MEBIBYTE
     from understudy.bench.suite.suite import load_suite
     from understudy.bench.work.workspace import Workspace
 
     found, workspace = load_suite(suite, limit).only(method), Workspace(work, evidence)
     target = out or workspace.away / found.name
-    moved = pack(found.cells, workspace, target, home, bars(as_json))
+    size = piece_size * MEBIBYTE
+    moved = pack(found.cells, workspace, target, home, bars(as_json), size)
     if classify:
-        moved += pack_evaluations(found.cells, workspace, target, home, bars(as_json))
+        moved += pack_evaluations(found.cells, workspace, target, home, bars(as_json), size)
     if as_json:
         print_json({"job": str(target), "cells": [asdict(one) for one in moved]})
         return
@@ -54,6 +64,9 @@ def command(
         typer.echo(f"{'packed' if one.done else 'left':<8} {one.title}: {one.words}")
     if any(one.done for one in moved):
         typer.echo(f"job      {target}  (holds private records: for machines that you trust)")
+        typer.echo(
+            f"pieces   {target / 'pieces'}  (may travel apart; JOB --check says what is there)"
+        )
         phases = " --phases fit,sample,classify" if classify else ""
-        typer.echo(f"there    python -m understudy.bench.away JOB{phases} --result FILE")
-        typer.echo("then     understudy bench collect FILE")
+        typer.echo(f"there    python -m understudy.bench.away JOB{phases} --result RESULT")
+        typer.echo("then     understudy bench collect RESULT")

@@ -49,6 +49,7 @@ _READERS: Mapping[str, str] = {
     "camelyon": "understudy.data.sources.camelyon:read_camelyon",
     "adult": "understudy.data.sources.adult:read_adult",
     "utkface": "understudy.data.sources.utkface:read_utkface",
+    "fairface": "understudy.data.sources.fairface:read_fairface",
 }
 
 

@@ -81,8 +81,7 @@ def _released(
     plan: Plan,
 ) -> tuple[torch.Tensor, float]:
     """The planned noisy sum of this name, and the standard deviation of its noise."""
-    planned = plan.mechanism(name)
-    assert isinstance(planned, NoisySum)
+    planned = plan.mechanism(name, NoisySum)
     noisy = private.noisy_sum(vector_of, clip=planned.clip, sigma=planned.sigma)
     return noisy, planned.clip * planned.sigma
 

@@ -11,12 +11,13 @@ from torch import nn
 
 from understudy.data.records import Images, Records
 from understudy.data.schema import Schema
+from understudy.methods.conditions import condition_codes
+from understudy.methods.contract import Conditions
 from understudy.methods.diffusion.denoising import Preconditioning
 from understudy.methods.diffusion.network import NetworkSpec
 from understudy.methods.diffusion.passes import INDUCTOR, Passes
 from understudy.methods.diffusion.samplers import SamplerSettings, draw_images, guided
 from understudy.methods.saved_network import load_weights, read_description, save_network
-from understudy.methods.synthesizer import sample_codes
 from understudy.nets.seeding import built, stream
 from understudy.progress import Progress, Silent
 
@@ -36,7 +37,7 @@ class DiffusionSynthesizer:
     """Images with labels from a denoiser.
 
     Guarantee: sampling reads the denoiser's weights, its settings and the seed, nothing
-    else, so it costs no privacy. On one device, the same `n`, `labels` and `seed` give the
+    else, so it costs no privacy. On one device, the same `n`, conditions and `seed` give the
     same records.
     """
 
@@ -63,11 +64,11 @@ class DiffusionSynthesizer:
         """The same denoiser, drawn from in another way."""
         return DiffusionSynthesizer(self.spec, self._network, self.scaling, drawing, self.schema)
 
-    def sample(self, n: int, labels: Any | None = None, seed: int = 0) -> Records:
-        """`n` records; without `labels` all classes come equally often, in random order."""
-        codes = sample_codes(n, labels, self.spec.classes, seed)
-        label = self.schema.label_attribute.name
-        return Images(self._images(codes, seed), {label: codes.numpy()}, self.schema)
+    def sample(self, n: int, conditions: Conditions | None = None, seed: int = 0) -> Records:
+        """`n` records; without conditions all classes come equally often, in random order."""
+        codes = condition_codes(n, conditions, self.schema.attributes, seed)
+        label = codes[self.schema.label_attribute.name]
+        return Images(self._images(torch.from_numpy(label), seed), codes, self.schema)
 
     def save(self, folder: Path) -> None:
         description = {

@@ -15,14 +15,17 @@ import torch
 
 from understudy.data.records import Records
 from understudy.errors import PrivacyError, RunFailed
+from understudy.privacy.door.handles import make_handles
 from understudy.privacy.door.interrupts import NO_FAILURE_OF_A_CALLBACK, DeferredInterrupt
-from understudy.privacy.door.private_records import PrivateRecords, make_handles
+from understudy.privacy.door.private_records import PrivateRecords
 from understudy.privacy.door.replay_tape import Tape
+from understudy.privacy.door.resume_point import ResumePoint
+from understudy.privacy.ledger.checkpoint import Checkpoint
 from understudy.privacy.ledger.journal import Journal
 from understudy.privacy.ledger.owner_log import OwnerLog
 from understudy.privacy.ledger.state import State
 from understudy.privacy.noise.source import NoiseSource
-from understudy.privacy.plan.mechanisms import DPSGD, Mechanism, Reveal
+from understudy.privacy.plan.mechanisms import Mechanism, Reveal, Stepwise
 from understudy.privacy.plan.plan import Plan
 from understudy.privacy.sums.grid import NOISE_STEPS, Grid
 from understudy.progress import Progress, Silent
@@ -58,8 +61,8 @@ class Door:
         self._marked = True
         self._shut: str | None = None
         self._on_commit: Callable[[int], None] | None = None
-        self._given: dict[str, int] = {}
-        self._snapshot: Callable[[], State] = State
+        self.resume_point = ResumePoint(journal)
+        self._in_callback = False
         self._before_commit: Callable[[], None] | None = None
 
     @property
@@ -77,7 +80,7 @@ class Door:
         return make_handles(self, parts, counts, {})
 
     def spent(self, mechanism: Mechanism) -> int:
-        """How many uses are committed or done in the block in progress."""
+        """How many uses are committed, or done in the block in progress."""
         reserve = self._journal.ledger.open_block
         spent = self._journal.spent(mechanism.name)
         if reserve is None or reserve.body["mechanism"] != mechanism.name:
@@ -87,9 +90,8 @@ class Door:
     def wants(self, mechanism: Mechanism) -> bool:
         """Whether the plan has uses of a mechanism left, or a committed output to return again."""
         self._refuse_if_shut()
-        given = self._given.get(mechanism.name, 0)
-        kept = given < self._journal.outputs_kept(mechanism.name)
-        return kept or self.spent(mechanism) < mechanism.uses or isinstance(mechanism, DPSGD)
+        kept = self.resume_point.left_to_give(mechanism.name) > 0
+        return kept or self.spent(mechanism) < mechanism.uses or mechanism.is_session
 
     def reveal(self, mechanism: Reveal) -> None:
         """Record in the ledger that raw records leave; only the first call is charged."""
@@ -102,12 +104,8 @@ class Door:
 
     def kept_output(self, mechanism: Mechanism) -> torch.Tensor | None:
         """The next committed output of an earlier process that this one has not returned yet."""
-        given = self._given.setdefault(mechanism.name, 0)
-        kept = self._journal.output(mechanism.name, given)
-        if kept is None:
-            return None
-        self._given[mechanism.name] = given + 1
-        return self._told(self._through(kept.tensors["output"]))
+        kept = self.resume_point.next_output(mechanism.name)
+        return None if kept is None else self._told(self._through(kept))
 
     def release(
         self,
@@ -121,12 +119,10 @@ class Door:
         Guarantee: where `noise` is a number, the result is `exact()` plus independent Gaussian
         noise of that standard deviation on every coordinate. Where it is a `Grid`, `exact()` is
         an integer vector, and the result a function of it plus independent discrete Gaussian noise
-        of scale `NOISE_STEPS`, added in integers. The caller is responsible for the sensitivity of
-        `exact` that makes this the mechanism's event. After a restart a committed release returns
-        its earlier output; it is neither computed nor charged again.
+        of scale `NOISE_STEPS`, added in integers. The caller answers for the sensitivity of `exact`
+        by which this is the event. A committed release is given back, and not charged again.
         """
-        kept = self.kept_output(mechanism)
-        if kept is not None:
+        if (kept := self.kept_output(mechanism)) is not None:
             return kept
         self.settle()
         self._begin(mechanism, uses)
@@ -137,7 +133,7 @@ class Door:
                 noisy = self.noised(exact(), noise)
             output = noisy.float().cpu()
         self._commit(uses, State(tensors={"output": output}), None)
-        self._given[mechanism.name] += 1
+        self.resume_point.give(mechanism.name)
         self._interrupt.raise_if_pending()
         return self._told(self._through(output))
 
@@ -154,7 +150,7 @@ class Door:
         noisy = steps + self.noise.discrete_gaussian(steps.shape, NOISE_STEPS, steps.device)
         return noisy.double() * grid.step
 
-    def next_step(self, mechanism: DPSGD) -> int | None:
+    def next_step(self, mechanism: Stepwise) -> int | None:
         """The number of the next step, or None when the plan has none left."""
         done = self.spent(mechanism)
         return done if done < mechanism.steps else None
@@ -163,11 +159,9 @@ class Door:
         """Whether the next step begins a block of its own."""
         self._refuse_if_shut()
         reserve = self._journal.ledger.open_block
-        return (
-            reserve is None
-            or reserve.body["mechanism"] != mechanism.name
-            or self._done_in_block >= reserve.body["uses"]
-        )
+        if reserve is None or reserve.body["mechanism"] != mechanism.name:
+            return True
+        return bool(self._done_in_block >= reserve.body["uses"])
 
     def begin_step(
         self, mechanism: Mechanism, block: int, before_commit: Callable[[], None]
@@ -186,13 +180,13 @@ class Door:
             self._begin(mechanism, min(block, left) if left > 0 else 1)
             self._before_commit = before_commit
 
-    def release_step(self, total: torch.Tensor, planned: DPSGD, divisor: float) -> torch.Tensor:
+    def release_step(self, total: torch.Tensor, planned: Stepwise, divisor: float) -> torch.Tensor:
         """The noisy output of a step; the method must call `checkpoint` before the next one.
 
-        Guarantee: `total` plus independent Gaussian noise of standard deviation `sigma * clip` on
-        every coordinate, divided by a declared constant.
+        Guarantee: `total` plus independent Gaussian noise of standard deviation
+        `sigma * sensitivity` on every coordinate, divided by a declared constant.
         """
-        noised = self.noised(total, planned.sigma * planned.clip)
+        noised = self.noised(total, planned.sigma * planned.sensitivity)
         self._done_in_block += 1
         self._marked = False
         return self._through((noised / divisor).float())
@@ -202,10 +196,11 @@ class Door:
         """The context of all work on private records.
 
         Whether a callback raises there may depend on one record. So an exception ends the run: it
-        is never resumed or released, and a method that catches the exception gets nothing more.
-        After what is no callback's failure (Ctrl-C, say) another process can resume the run.
+        is never resumed or released, and a method that catches it gets nothing more. After what is
+        no callback's failure (Ctrl-C, say) another process can resume the run.
         """
         self._refuse_if_shut()
+        self._in_callback = True
         try:
             yield
         except NO_FAILURE_OF_A_CALLBACK:
@@ -215,6 +210,8 @@ class Door:
         except BaseException as error:
             self._fail()
             raise RunFailed.because(error) from error
+        finally:
+            self._in_callback = False
 
     def _fail(self) -> None:
         self._shut = _FAILED
@@ -231,40 +228,42 @@ class Door:
     def checkpoint(self, snapshot: Callable[[], State]) -> None:
         """Stage a state to resume from; commit the block here if it is full.
 
-        When a block is full must not depend on how long its steps took: that depends on how many
-        records they sampled.
+        Between blocks it is kept at once. When a block is full must not depend on how long its
+        steps took: that depends on how many records they sampled.
         """
         self._refuse_if_shut()
+        if self._in_callback:
+            raise PrivacyError("call context.checkpoint(...) outside callbacks on records.")
         self._marked = True
+        self.resume_point.stage(snapshot)
         reserve = self._journal.ledger.open_block
-        if reserve is None or not self._done_in_block:
-            self._interrupt.raise_if_pending()
-            return
-        self._snapshot = snapshot
-        if self._done_in_block >= reserve.body["uses"] or self._interrupt.pending:
-            self._commit(self._done_in_block, None, snapshot())
-            self._interrupt.raise_if_pending()
+        if reserve is None:
+            self._journal.keep(self.resume_point.checkpoint())
+        elif self._interrupt.pending or self._done_in_block >= reserve.body["uses"]:
+            self._commit(self._done_in_block, None, self.resume_point.checkpoint())
+        self._interrupt.raise_if_pending()
 
     def restore(self) -> State | None:
-        return self._journal.method_state()
+        """The method's state that was kept last; outputs that it had seen are not given again."""
+        return self.resume_point.restore()
 
     def settle(self) -> None:
-        """Commit the open block with the last staged state; void it if it has no step."""
+        """Commit the open block with the staged state; void it if it has no step."""
         self._refuse_if_shut()
         if self._journal.ledger.open_block is not None:
             if not self._marked:
                 raise PrivacyError("call context.checkpoint(...) after the last step.")
             if self._done_in_block:
-                self._commit(self._done_in_block, None, self._snapshot())
+                self._commit(self._done_in_block, None, self.resume_point.checkpoint())
             else:
                 self._void()
         self._interrupt.raise_if_pending()
 
     def abandon(self) -> None:
         """After an exception: charge the steps whose output was returned. Their state is kept if it
-        was staged after the last of them; otherwise it may be inconsistent, and is dropped.
-        If the disk refuses, the block stays open and counts as spent until the next process settles
-        it. After a GPU failure neither state nor owner's figures can be read.
+        was staged after the last of them; otherwise it may be inconsistent, and is dropped. If the
+        disk refuses, the block counts as spent until the next process settles it. After a GPU
+        failure neither state nor owner's figures can be read.
         """
         try:
             settled = self._journal.ledger.open_block is None or self._journal.left_to_recovery
@@ -290,7 +289,7 @@ class Door:
     def _kept_as_it_stands(self) -> bool:
         try:
             with self._interrupt.uninterrupted():
-                self._commit(self._done_in_block, None, self._snapshot())
+                self._commit(self._done_in_block, None, self.resume_point.checkpoint())
         except Exception:  # noqa: BLE001 - whatever a method's snapshot raises, steps are charged
             return self._journal.left_to_recovery
         return True
@@ -317,14 +316,14 @@ class Door:
             self._interrupt.end()
             raise
 
-    def _commit(self, uses: int, outputs: State | None, method: State | None) -> None:
+    def _commit(self, uses: int, outputs: State | None, checkpoint: Checkpoint | None) -> None:
         if self._before_commit is not None and self._shut is None:
             with self.breaking():
                 self._before_commit()
         self._before_commit = None
         before, self._shut = self._shut, self._shut or _NOT_SAVED
         with self._interrupt.uninterrupted():
-            self._journal.commit(uses, outputs, method)
+            self._journal.commit(uses, outputs, checkpoint)
             self._done_in_block = 0
             self._shut = before
         self._interrupt.end()

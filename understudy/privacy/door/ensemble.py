@@ -1,10 +1,12 @@
-"""Ensembles of models trained on disjoint shards (PATE); only noisy answers leave them."""
+"""Ensembles of models trained on disjoint shards (PATE), once or in rounds; only noisy answers
+leave them."""
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -15,14 +17,34 @@ from understudy.data.splits import shard_of
 from understudy.errors import PrivacyError, UserError
 from understudy.nets.rng_isolation import isolated_rng
 from understudy.privacy.door.batch import TRIAL_ROWS, Batch, extreme_batch, make_batch
-from understudy.privacy.plan.mechanisms import EnsembleGradients, EnsembleVotes
+from understudy.privacy.door.one_of_shards import OneOfShardsSession
+from understudy.privacy.door.sealed_models import (
+    form_of_model,
+    models_from_state,
+    models_to_state,
+)
+from understudy.privacy.dpsgd.loss import Values, values_on
+from understudy.privacy.ledger.state import State
+from understudy.privacy.plan.mechanisms import (
+    EnsembleGradients,
+    EnsembleVotes,
+    OneOfShardsGradients,
+)
 from understudy.privacy.sums.clipping import ClippedSum
 
 if TYPE_CHECKING:
     from understudy.privacy.door.door import Door
 
+M = TypeVar("M", EnsembleVotes, EnsembleGradients, OneOfShardsGradients)
+_UNTRAINED, _UNCHANGED = "return an untrained model", "leave the model as it is"
+
 Train = Callable[[Batch], nn.Module]
 """Trains a model on all records of one shard; the model never leaves its ensemble."""
+
+Update = Callable[[nn.Module, Batch, Values], None]
+"""Trains one shard's model further, in place, on all records of its shard; the values are copies,
+and of released outputs or constants alone. What it needs to remember (an optimiser's moments, say)
+is a buffer of the model: nothing else is kept for a restart."""
 
 
 def make_shards(records: Records, origin: Records, shards: int, key: bytes) -> list[Records]:
@@ -42,20 +64,75 @@ class Ensemble:
 
     What a model must be able to do is tried with one that learnt made-up records: whether a shard
     has records, and so a model that could fail, is private.
+
+    Guarantee: a shard's model is a function of its shard, of fresh randomness, and of what
+    `train` and `update` were given, which is the same for every shard; which shards answered is
+    no input of it. Models leave by noisy votes and gradients, and into the door's part of a
+    checkpoint, which the owner alone can read.
     """
 
     def __init__(self, door: Door, part: str, shards: list[Records], train: Train) -> None:
         self._door, self._part, self._count = door, part, len(shards)
-        self._schema = shards[0].schema
-        self._models: list[nn.Module] = []
+        self._schema, self._shards = shards[0].schema, shards
+        self._of_shard: list[nn.Module | None] = [None] * len(shards)
+        self._rounds, self._in_a_round = 0, False
         self._made_up = self._try(train, shards[0])
+        if door.resume_point.seal(self):
+            return
         with door.breaking():
-            for shard in shards:
+            for number, shard in enumerate(shards):
                 if len(shard):
                     batch = make_batch(shard, np.arange(len(shard)), door.device)
                     with isolated_rng(door.noise.callback_stream_seed()):
-                        self._models.append(train(batch).eval())
+                        self._of_shard[number] = train(batch).eval()
             _refuse_shared_memory(self._models)
+
+    @property
+    def _models(self) -> list[nn.Module]:
+        return [model for model in self._of_shard if model is not None]
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds `advance` has done; after a restart, of those that were kept."""
+        return self._rounds
+
+    def advance(self, update: Update, values: Mapping[str, Any] | None = None) -> None:
+        """One round: every shard's model learns further from its own shard.
+
+        Guarantee: no privacy cost and no event, as for `train`. All shards take part in every
+        round, whichever answered before; each gets the same `values`, as copies of its own, so
+        that no shard's records reach another's model by them. A round that is cut short is in
+        no checkpoint. After a restart the models of the restored checkpoint are back, and rounds
+        done after it are done again.
+        """
+        door = self._door
+        given = values_on(door.device, values)
+        self._try_update(update, given)
+        self._in_a_round = True
+        with door.breaking():
+            for shard, model in zip(self._shards, self._of_shard, strict=True):
+                if model is not None:
+                    batch = make_batch(shard, np.arange(len(shard)), door.device)
+                    self._update(update, model, batch, given)
+            _refuse_shared_memory(self._models)
+            self._require_one_form()
+        self._rounds += 1
+        self._in_a_round = False
+
+    def sealed_state(self) -> State | None:
+        """The models, for the door alone. None before the first round: `train` makes them anew."""
+        if self._in_a_round:
+            raise PrivacyError("a round was cut short; its models are in no checkpoint.")
+        about = {**self._identity, "rounds": self._rounds}
+        return models_to_state(self._of_shard, about) if self._rounds else None
+
+    def unseal(self, state: State) -> None:
+        self._of_shard = models_from_state(state, self._made_up, self._identity)
+        self._rounds = int(state.values["rounds"])
+
+    @property
+    def _identity(self) -> dict[str, object]:
+        return {"part": self._part, "shards": self._count}
 
     def _try(self, train: Train, like: Records) -> nn.Module:
         """Refuse a `train` that fails on a shard of one extreme record, or of a few, or that goes
@@ -67,13 +144,38 @@ class Ensemble:
                 try:
                     models.append(train(batch).eval())
                 except Exception as error:
-                    raise UserError(
-                        f"train fails on a shard of {rows} extreme records, so it could fail on a "
-                        f"private one: {type(error).__name__}: {error}; let it return an untrained "
-                        "model instead."
-                    ) from error
+                    raise _could_fail("train", rows, error, _UNTRAINED) from error
         _refuse_shared_memory(models)
+        self._one_form = form_of_model(models[0]) == form_of_model(models[1])
         return models[-1]
+
+    def _try_update(self, update: Update, values: Values) -> None:
+        """Refuse an `update` that fails on a made-up shard, and models that could not be kept."""
+        if not self._one_form:
+            raise UserError(
+                "train makes models of different shapes for different shards, which no checkpoint "
+                "can hold; an ensemble in rounds needs models of one form."
+            )
+        for rows in (1, TRIAL_ROWS):
+            model = copy.deepcopy(self._made_up)
+            batch = extreme_batch(self._shards[0], rows, self._door.device)
+            try:
+                self._update(update, model, batch, values)
+            except Exception as error:
+                raise _could_fail("update", rows, error, _UNCHANGED) from error
+            if form_of_model(model) != form_of_model(self._made_up):
+                raise UserError("update must leave the names and shapes of a model as they are.")
+
+    def _update(self, update: Update, model: nn.Module, batch: Batch, values: Values) -> None:
+        copies = {name: value.clone() for name, value in values.items()}
+        with isolated_rng(self._door.noise.callback_stream_seed()):
+            update(model, batch, copies)
+        model.eval()
+
+    def _require_one_form(self) -> None:
+        form = form_of_model(self._made_up)
+        if any(form_of_model(model) != form for model in self._models):
+            raise PrivacyError("the models of an ensemble in rounds must have one form.")
 
     def noisy_votes(self, inputs: torch.Tensor, classes: int | None = None) -> torch.Tensor:
         """Noisy vote counts [inputs, classes] of the models on public or generated inputs.
@@ -115,6 +217,42 @@ class Ensemble:
 
         return self._door.release(planned, 1, exact, planned.sigma * 2 * planned.clip)
 
+    def gradients_of_one(
+        self, loss: Callable[[nn.Module, torch.Tensor], torch.Tensor], name: str | None = None
+    ) -> OneOfShardsSession:
+        """A session of noisy gradients, each of one shard that the door draws in secret; see
+        `OneOfShardsSession.step` for the guarantee."""
+        planned = self._planned(OneOfShardsGradients, name)
+        return OneOfShardsSession(self._door, planned, self, loss)
+
+    def try_gradient(
+        self, inputs: torch.Tensor, loss: Callable[[nn.Module, torch.Tensor], torch.Tensor]
+    ) -> None:
+        """Refuse a loss that fails with the model of made-up records, or that teaches it: of the
+        shards' models only the drawn one would learn, and would tell afterwards that it was."""
+        before = {name: t.clone() for name, t in self._made_up.state_dict().items()}
+        self._gradient(self._made_up, inputs, loss)
+        after = self._made_up.state_dict()
+        if self._made_up.training or any(not torch.equal(before[n], t) for n, t in after.items()):
+            raise PrivacyError(
+                "the loss changes the model that it is called with; a shard's model may not "
+                "depend on whether it was drawn. Train all of them with advance."
+            )
+
+    def gradient_of_shard(
+        self,
+        shard: int,
+        inputs: torch.Tensor,
+        loss: Callable[[nn.Module, torch.Tensor], torch.Tensor],
+    ) -> torch.Tensor:
+        """One shard's gradient, before clip and noise: for sessions behind the door alone.
+
+        An empty shard answers zero, and takes as long as one that is not.
+        """
+        model = self._of_shard[shard]
+        found = self._gradient(self._made_up if model is None else model, inputs, loss)
+        return torch.zeros_like(found) if model is None else found
+
     def _votes(self, inputs: torch.Tensor, classes: int) -> torch.Tensor:
         counts = torch.zeros(len(inputs), classes, dtype=torch.float64, device=inputs.device)
         for model in self._models:
@@ -141,16 +279,24 @@ class Ensemble:
         with isolated_rng(self._door.noise.callback_stream_seed()):
             return _input_gradient(model, inputs, loss)
 
-    def _planned(self, kind: type[EnsembleVotes] | type[EnsembleGradients]):  # type: ignore[no-untyped-def]
+    def _planned(self, kind: type[M], name: str | None = None) -> M:
         for mechanism in self._door.plan.mechanisms:
             if (
                 isinstance(mechanism, kind)
                 and mechanism.part == self._part
                 and mechanism.shards == self._count
+                and name in (None, mechanism.name)
                 and self._door.wants(mechanism)
             ):
                 return mechanism
         raise PrivacyError(f"the plan holds no unspent {kind.kind} over {self._count} shards.")
+
+
+def _could_fail(what: str, rows: int, error: Exception, instead: str) -> UserError:
+    return UserError(
+        f"{what} fails on a shard of {rows} extreme records, so it could fail on a "
+        f"private one: {type(error).__name__}: {error}; let it {instead} instead."
+    )
 
 
 def _refuse_shared_memory(models: list[nn.Module]) -> None:

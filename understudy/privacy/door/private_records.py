@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from understudy.data.records import Records
 from understudy.data.schema import Schema
 from understudy.errors import PrivacyError, UserError
 from understudy.nets.rng_isolation import isolated_rng
+from understudy.privacy.door.aggregate import Aggregate, AggregateSession
 from understudy.privacy.door.batch import (
     TRIAL_ROWS,
     Batch,
@@ -23,6 +24,7 @@ from understudy.privacy.door.batch import (
     random_batch,
 )
 from understudy.privacy.door.ensemble import Ensemble, Train, make_shards
+from understudy.privacy.door.planned import find_planned
 from understudy.privacy.door.row_independence import (
     check_extremes,
     check_others_unmoved,
@@ -30,6 +32,7 @@ from understudy.privacy.door.row_independence import (
     check_rows,
 )
 from understudy.privacy.door.summation import Summation, Vectors
+from understudy.privacy.door.vectors import check_width, dense, named_sum, packed, shape_of
 from understudy.privacy.dpsgd.loss import Loss
 from understudy.privacy.dpsgd.session import DPSGDSession
 from understudy.privacy.dpsgd.speed import Speed
@@ -37,12 +40,13 @@ from understudy.privacy.local.gaussian import LocalNoise
 from understudy.privacy.plan.mechanisms import (
     DPSGD,
     EXACT,
+    ClippedAggregate,
     LocalRelease,
-    Mechanism,
     NoisyHistogram,
     NoisySum,
     Reveal,
 )
+from understudy.privacy.plan.mechanisms.unit_sum import UnitSum
 from understudy.privacy.plan.plan import Plan
 from understudy.privacy.sums.clipping import Blocks, ClippedSum
 from understudy.privacy.sums.grid import Grid, GridSum
@@ -51,7 +55,6 @@ from understudy.privacy.sums.units import Rows, UnitIndex
 if TYPE_CHECKING:
     from understudy.privacy.door.door import Door
 
-M = TypeVar("M", bound=Mechanism)
 _ROWS_AT_ONCE = 256
 _BAR = 100
 """Bars show percents: the realised number of records is private."""
@@ -116,7 +119,7 @@ class PrivateRecords:
         with self._door.breaking():
             features = np.zeros((len(self._records), *form), np.float32)
             for values, rows, _ in self._apply(mapped, form):
-                features[rows] = _dense(values)[: len(rows)].float().cpu().numpy()
+                features[rows] = dense(values)[: len(rows)].float().cpu().numpy()
         old = self._records
         new = Records(features, old.attributes, old.schema, old.units)
         return PrivateRecords(self._door, self.part, new, self.count, self._summation, self._origin)
@@ -136,8 +139,8 @@ class PrivateRecords:
         sum and noise are integers. Event: one discrete Gaussian, charged with multiplier `sigma`
         (the true one is at least that).
         """
-        mechanism = self._planned(NoisySum, clip=clip, sigma=sigma)
-        return self._noisy_sum(mechanism, vector_of, clip)
+        mechanism = find_planned(self._door, self.part, NoisySum, clip=clip, sigma=sigma)
+        return self._noisy_sum(mechanism, vector_of)
 
     def noisy_histogram(
         self, bin_of: Callable[[Batch], torch.Tensor], bins: int, sigma: float
@@ -149,13 +152,27 @@ class PrivateRecords:
         standard deviation `sigma`. Event: one Gaussian with multiplier `sigma`, or one discrete
         Gaussian where the plan says exact noise (see `noisy_sum`).
         """
-        mechanism = self._planned(NoisyHistogram, bins=bins, sigma=sigma)
+        mechanism = find_planned(self._door, self.part, NoisyHistogram, bins=bins, sigma=sigma)
 
         def one_hot(batch: Batch) -> Blocks:
             chosen = bin_of(batch).long().clamp(0, bins - 1)
             return Blocks(torch.ones(len(chosen), 1, device=chosen.device), chosen, bins)
 
-        return self._noisy_sum(mechanism, one_hot, 1.0)
+        return self._noisy_sum(mechanism, one_hot)
+
+    def release(self, name: str, vector_of: Callable[[Batch], Vectors]) -> torch.Tensor:
+        """One use of the planned `UnitSum` of this name, another package's too; on the CPU.
+
+        Guarantee: that of the mechanism. The door clips each unit's vector to its `unit_norm`,
+        sums, applies its `shaped`, adds noise of standard deviation `sigma * sensitivity`, and
+        hands out its `finished` of that. The mechanism says all of it and does none of it, but
+        that `shaped` moves no further than its `multiple` is its author's word (`check-method`
+        measures it). Event: the mechanism's.
+        """
+        mechanism = named_sum(self._door, self.part, name)
+        if not mechanism.is_plain:
+            self._summation.allow("a release of a shaped sum")
+        return mechanism.finished(self._noisy_sum(mechanism, vector_of))
 
     def dp_sgd(
         self,
@@ -173,7 +190,7 @@ class PrivateRecords:
         """
         if plan.ident != self._door.plan.ident:
             raise PrivacyError("this plan is not the run's plan; use the plan given to fit.")
-        mechanism = self._planned(DPSGD, **({"name": name} if name else {}))
+        mechanism = find_planned(self._door, self.part, DPSGD, **_by(name))
         return DPSGDSession(
             self._door,
             mechanism,
@@ -184,6 +201,24 @@ class PrivateRecords:
             self._records,
             self.count,
             self._summation,
+        )
+
+    def clipped_aggregate(
+        self,
+        aggregate: Aggregate,
+        shape: Sequence[int],
+        models: Sequence[nn.Module] = (),
+        name: str | None = None,
+    ) -> AggregateSession:
+        """A session of noisy vectors, each made of a Poisson sample as a whole; see
+        `AggregateSession.step` for the guarantee.
+
+        aggregate: a frozen dataclass, see `Aggregate`. shape: of what it returns, for any sample.
+        """
+        self._summation.allow("a clipped aggregate")
+        mechanism = find_planned(self._door, self.part, ClippedAggregate, **_by(name))
+        return AggregateSession(
+            self._door, mechanism, aggregate, shape, models, self._records, self.count
         )
 
     def ensemble(self, shards: int, train: Train) -> Ensemble:
@@ -208,7 +243,9 @@ class PrivateRecords:
         # Not a subclass, which could clip otherwise and have another sensitivity.
         if type(fn) is not LocalNoise:
             return fn(self.reveal(reason))
-        mechanism = self._planned(LocalRelease, radius=fn.radius, sigma=fn.sigma)
+        mechanism = find_planned(
+            self._door, self.part, LocalRelease, radius=fn.radius, sigma=fn.sigma
+        )
         features = self._door.release(
             mechanism, 1, lambda: fn.clipped(self._records), 2 * fn.radius * fn.sigma
         )
@@ -232,9 +269,8 @@ class PrivateRecords:
 
     def _noisy_sum(
         self,
-        mechanism: NoisySum | NoisyHistogram,
+        mechanism: UnitSum,
         vector_of: Callable[[Batch], Vectors],
-        clip: float,
     ) -> torch.Tensor:
         door = self._door
         kept = door.kept_output(mechanism)
@@ -245,6 +281,7 @@ class PrivateRecords:
             raise PrivacyError(
                 f"vector_of must return one vector a row; it gave rows of shape {list(form)}."
             )
+        check_width(mechanism, form[0])
         # Whether every unit has one record is private, so the order of floating-point operations
         # may depend only on whether a unit column was declared.
         single = self._records.units is None
@@ -253,26 +290,28 @@ class PrivateRecords:
             chunks = ((v, owners) for v, _, owners in self._apply(vector_of, form))
             return self._summation.one_shot(mechanism, start, chunks)
 
-        if mechanism.noise == EXACT:
-            grid = Grid.of(clip, mechanism.sigma)
+        if mechanism.arithmetic == EXACT:
+            grid = Grid.of(mechanism.unit_norm, mechanism.sigma)
             on_grid = partial(GridSum, grid, form[0], door.device, single)
             return door.release(mechanism, 1, lambda: total_from(on_grid), grid)
-        clipped = partial(ClippedSum, clip, form[0], door.device, single)
-        return door.release(mechanism, 1, lambda: total_from(clipped), mechanism.sigma * clip)
+        clipped = partial(ClippedSum, mechanism.unit_norm, form[0], door.device, single)
+        shaped = shape_of(mechanism, form[0], door.device)
+        deviation = mechanism.sigma * mechanism.sensitivity
+        return door.release(mechanism, 1, lambda: shaped(total_from(clipped)), deviation)
 
     def _form(self, fn: Callable[[Batch], Vectors], what: str) -> tuple[int, ...]:
         """Check `fn` on random and extreme rows; returns the shape of its value for one row, which
         is therefore public."""
         like, device = self._records, self._door.device
-        exact = any(getattr(m, "noise", None) == EXACT for m in self._door.plan.mechanisms)
+        exact = any(m.arithmetic == EXACT for m in self._door.plan.mechanisms)
         with isolated_rng(self._door.noise.callback_stream_seed()), torch.no_grad():
             few = random_batch(like, TRIAL_ROWS, device)
-            values = check_rows(lambda batch: _dense(fn(batch)), few, what)
-            check_extremes(_packed(fn), extreme_batch(like, TRIAL_ROWS, device), what)
-            check_others_unmoved(_packed(fn), random_batch(like, _ROWS_AT_ONCE, device), what)
+            values = check_rows(lambda batch: dense(fn(batch)), few, what)
+            check_extremes(packed(fn), extreme_batch(like, TRIAL_ROWS, device), what)
+            check_others_unmoved(packed(fn), random_batch(like, _ROWS_AT_ONCE, device), what)
             if exact:
                 many = random_batch(like, _ROWS_AT_ONCE * 3 // 2, device)
-                check_places(_packed(fn), many, what)
+                check_places(packed(fn), many, what)
         return tuple(values.shape[1:])
 
     def _apply(
@@ -293,56 +332,10 @@ class PrivateRecords:
                 yield output, part, np.concatenate([own, np.full(missing, -1)])
                 bar.advance(_share(start + size, len(rows)) - _share(start, len(rows)))
 
-    def _planned(self, kind: type[M], **fields: object) -> M:
-        """The mechanism of this kind and part in the plan, with exactly these numbers."""
-        fitting = [
-            m
-            for m in self._door.plan.mechanisms
-            if isinstance(m, kind)
-            and m.part == self.part
-            and all(getattr(m, field) == value for field, value in fields.items())
-        ]
-        unspent = [m for m in fitting if self._door.wants(m)]
-        if not unspent:
-            asked = ", ".join(f"{k}={v}" for k, v in fields.items())
-            raise PrivacyError(
-                f"the plan holds no unspent {kind.kind}({asked}) on part {self.part!r}; "
-                "say it in spend() first."
-            )
-        return unspent[0]
-
-
-def make_handles(
-    door: Door,
-    parts: Mapping[str, Records],
-    counts: Mapping[str, int],
-    summations: Mapping[str, Summation],
-) -> dict[str, PrivateRecords]:
-    """One handle per part; sums are this process's alone unless `summations` says otherwise."""
-    for name in parts:
-        if counts[name] < 1:
-            raise UserError(f"the declared count of part {name!r} must be at least 1.")
-    return {
-        name: PrivateRecords(door, name, part, counts[name], summations.get(name, Summation()))
-        for name, part in parts.items()
-    }
-
-
-def _packed(fn: Callable[[Batch], Vectors]) -> Callable[[Batch], torch.Tensor]:
-    """`fn` with `Blocks` as their values and, in a last column, the number of the block."""
-
-    def packed(batch: Batch) -> torch.Tensor:
-        found = fn(batch)
-        if isinstance(found, Blocks):
-            return torch.cat((found.values, found.block.unsqueeze(1)), dim=1)
-        return found
-
-    return packed
-
-
-def _dense(vectors: Vectors) -> torch.Tensor:
-    return vectors.dense() if isinstance(vectors, Blocks) else vectors
-
 
 def _share(rows: int, of: int) -> int:
     return _BAR * min(rows, of) // of
+
+
+def _by(name: str | None) -> dict[str, object]:
+    return {} if name is None else {"name": name}

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from understudy.data.records import Records
-from understudy.privacy.plan.mechanisms import DPSGD, NoisyHistogram, NoisySum
+from understudy.privacy.plan.mechanisms import DPSGD
+from understudy.privacy.plan.mechanisms.unit_sum import UnitSum
 from understudy.privacy.sums.clipping import Blocks, ClippedSum
 from understudy.privacy.sums.units import Rows
 
@@ -52,7 +53,7 @@ class Summation:
 
     def one_shot(
         self,
-        planned: NoisySum | NoisyHistogram,
+        planned: UnitSum,
         start: Callable[[], ClippedSum],
         chunks: Chunks,
     ) -> torch.Tensor:

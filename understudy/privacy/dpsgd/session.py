@@ -6,7 +6,7 @@ Opacus divides this work between `PrivacyEngine.make_private`, `UniformWithRepla
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from torch import nn
 from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.privacy.door.batch import Draws
+from understudy.privacy.door.steps import Steps, steps_in_block
 from understudy.privacy.door.summation import Summation
 from understudy.privacy.dpsgd.engine import GradientEngine, GradientSum
 from understudy.privacy.dpsgd.loss import BoundLoss, Loss, Values, values_on
@@ -25,22 +26,15 @@ from understudy.privacy.dpsgd.models import BoundModels
 from understudy.privacy.dpsgd.speed import Speed
 from understudy.privacy.plan.mechanisms import DPSGD
 from understudy.privacy.sums.units import UnitIndex
-from understudy.progress import bar_of_steps
 
 if TYPE_CHECKING:
     from understudy.privacy.door.door import Door
 
-_BLOCK_SECONDS = 30.0
-"""Longest block of steps, so that a kill repeats little. The length is derived from the time on
-random data: private steps take longer the more records they sample, and the ledger shows how many
-steps a block has."""
 
-
-class DPSGDSession:
+class DPSGDSession(Steps[DPSGD]):
     """The steps of one planned DP-SGD mechanism on bound models and a bound loss.
 
-    After each step the caller runs its optimiser and calls `context.checkpoint`. After a restart
-    `steps_done` counts the steps that were committed.
+    After each step the caller runs its optimiser and calls `context.checkpoint`.
     """
 
     def __init__(
@@ -56,8 +50,8 @@ class DPSGDSession:
         summation: Summation,
     ) -> None:
         """count: the declared number of units behind this handle."""
-        self.mechanism = mechanism
-        self._door, self._speed, self._count = door, speed, count
+        super().__init__(door, mechanism)
+        self._speed, self._count = speed, count
         self._summation = summation
         own = summation.share(records)
         speed = replace(speed, cuda_graph=speed.cuda_graph and summation.captures)
@@ -77,22 +71,6 @@ class DPSGDSession:
     def expected_batch(self) -> float:
         """The average number of units in a step, by the declared count: the only denominator."""
         return self.mechanism.rate * self._count
-
-    @property
-    def steps_done(self) -> int:
-        return self._door.spent(self.mechanism)
-
-    def steps(self, description: str = "training") -> Iterator[int]:
-        """The numbers of the steps that are left; the bar moves when a block is committed."""
-        progress, planned = self._door.progress, self.mechanism
-        with bar_of_steps(progress, planned.name, description, planned.steps) as bar:
-            bar.advance(self.steps_done)
-            self._door.on_commit(bar.advance)
-            try:
-                while (number := self._door.next_step(planned)) is not None:
-                    yield number
-            finally:
-                self._door.on_commit(None)
 
     def step(
         self,
@@ -139,8 +117,7 @@ class DPSGDSession:
             engine.notice = ""
 
     def _block_steps(self) -> int:
-        fitting = _BLOCK_SECONDS / max(self._engine.step_seconds, 1e-9)
-        return max(1, int(min(self._speed.block_steps, fitting)))
+        return steps_in_block(self._speed.block_steps, self._engine.step_seconds)
 
     def _note(self, result: GradientSum) -> None:
         self._door.owner_log.note(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from understudy.errors import UserError
 from understudy.nets.per_example.micro_batches import rows_on_cpu, rows_on_gpu
+from understudy.privacy.door.steps import MOST_STEPS
 
 BACKENDS = ("auto", "compiled", "expanded", "vmap")
 PRECISIONS = ("float32", "bfloat16")
@@ -24,7 +25,7 @@ class Speed:
     micro_batch: int = 0
     backend: str = "auto"
     precision: str = "float32"
-    block_steps: int = 50
+    block_steps: int = MOST_STEPS
     cuda_graph: bool = False
 
     def __post_init__(self) -> None:

@@ -4,7 +4,8 @@ A block is *reserved* in the ledger before its noise is drawn. When it is *commi
 the door's outputs, the method's state and the commit entry form one folder that is
 renamed once; the ledger line is then copied from it. So at any instant either the whole
 block is kept and charged, or nothing of it is kept: a block whose process died is
-recorded as *void* and run again with fresh noise.
+recorded as *void* and run again with fresh noise. Between blocks a method's state is
+kept by itself (`keep`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,15 @@ from typing import Any
 
 from understudy.durable import sync_folder, write_durably
 from understudy.errors import PrivacyError, UserError
+from understudy.privacy.ledger.checkpoint import (
+    Checkpoint,
+    has_checkpoint,
+    load_checkpoint,
+    remove_checkpoint,
+    save_checkpoint,
+)
 from understudy.privacy.ledger.entries import Entry
+from understudy.privacy.ledger.kept_states import KeptStates
 from understudy.privacy.ledger.ledger import Ledger
 from understudy.privacy.ledger.state import State, load_state, save_state
 from understudy.privacy.ledger.story import spent_uses
@@ -36,6 +45,7 @@ class Journal:
         self._folder = folder
         self._ledger = ledger
         self._lock = lock
+        self._states = KeptStates(folder / "checkpoints")
 
     @classmethod
     def create(cls, folder: Path, plan: Plan, run: Mapping[str, Any]) -> Journal:
@@ -91,7 +101,7 @@ class Journal:
     def reserve(self, mechanism: str, uses: int) -> None:
         self._ledger.reserve(mechanism, uses)
 
-    def commit(self, uses: int, outputs: State | None, method: State | None) -> None:
+    def commit(self, uses: int, outputs: State | None, checkpoint: Checkpoint | None) -> None:
         """Keep the open block: `outputs` are releases to give back after a restart."""
         entry = self._ledger.commit_entry(uses)
         self._ledger.check(entry)
@@ -100,14 +110,26 @@ class Journal:
         pending.mkdir(parents=True)
         if outputs is not None:
             save_state(pending, "outputs", outputs)
-        if method is not None:
-            save_state(pending, "method", method)
+        if checkpoint is not None:
+            save_checkpoint(pending, checkpoint)
         write_durably(pending / "commit.json", entry.line())
         sync_folder(pending)
         pending.rename(self._kept(entry))
         sync_folder(pending.parent)
         self._ledger.append(entry)
-        self._prune(method is not None, entry)
+        if checkpoint is not None:
+            self._prune(entry)
+            self._states.clear()
+
+    def keep(self, checkpoint: Checkpoint) -> None:
+        """Keep a state that was taken between blocks: it costs nothing and the ledger is silent.
+
+        Guarantee: on the disk on return, whole; before that the state it replaces is.
+        """
+        if self._ledger.open_block is not None:
+            raise PrivacyError("a block is still open; its state is committed with it.")
+        self._states.keep(checkpoint, self._ledger.entries[-1])
+        self._prune(None)
 
     def void(self) -> None:
         """Give up the open block, of which nothing was shown; what it wrote is deleted."""
@@ -138,11 +160,17 @@ class Journal:
         """How many releases of one mechanism are committed."""
         return len(self._outputs(mechanism))
 
-    def method_state(self) -> State | None:
-        """The method's state of the last committed block that holds one."""
+    def checkpoint(self) -> Checkpoint | None:
+        """What was kept last: with a block, or between blocks."""
+        kept, block = self._states.newest(self._ledger.entries), self._newest_in_a_block()
+        if kept is not None and (block is None or kept.after >= block.index):
+            return kept.load()
+        return None if block is None else load_checkpoint(self._kept(block))
+
+    def _newest_in_a_block(self) -> Entry | None:
         for entry in reversed(self._ledger.entries):
-            if entry.kind == "commit" and (self._kept(entry) / "method.json").exists():
-                return load_state(self._kept(entry), "method")
+            if entry.kind == "commit" and has_checkpoint(self._kept(entry)):
+                return entry
         return None
 
     def _recover(self) -> None:
@@ -167,16 +195,11 @@ class Journal:
             and (self._kept(entry) / "outputs.json").exists()
         ]
 
-    def _prune(self, has_method_state: bool, newest: Entry) -> None:
-        """Delete method states that a newer one replaces; releases stay."""
-        if not has_method_state:
-            return
+    def _prune(self, newest: Entry | None) -> None:
+        """Delete the states in blocks that a newer one replaces; releases stay."""
         for entry in self._ledger.entries:
-            kept = self._kept(entry) if entry.kind == "commit" else None
-            if kept is None or entry.index == newest.index or not kept.exists():
-                continue
-            for name in ("method.json", "method.safetensors"):
-                (kept / name).unlink(missing_ok=True)
+            if entry.kind == "commit" and entry != newest:
+                remove_checkpoint(self._kept(entry))
 
     def _kept(self, entry: Entry) -> Path:
         return self._folder / "checkpoints" / f"block-{entry.body['block']:06d}"

@@ -10,8 +10,12 @@ of what is released, under the relation that the event names.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, get_args
+
+from understudy.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -100,3 +104,29 @@ class NonPrivate:
 
 LocalEvent = LocalGaussian | RandomisedResponse
 Event = Gaussian | DiscreteGaussian | PoissonGaussian | OneOfShards | LocalEvent | NonPrivate
+KNOWN_EVENTS: tuple[type[Event], ...] = get_args(Event)
+
+
+def event_to_json(event: Event) -> dict[str, Any]:
+    return {"kind": event.kind, **asdict(event)}
+
+
+def event_from_json(data: Mapping[str, Any]) -> Event:
+    """Read an event back; one that is not known here, or has other fields, is refused."""
+    known: dict[str, type[Event]] = {event.kind: event for event in KNOWN_EVENTS}
+    values = dict(data)
+    kind = values.pop("kind", None)
+    if not isinstance(kind, str) or kind not in known:
+        raise UserError(f"unknown event {kind!r}; this version knows {', '.join(known)}.")
+    types = {field.name: field.type for field in fields(known[kind])}
+    if set(values) != set(types) or not all(_fits(values[n], str(t)) for n, t in types.items()):
+        raise UserError(f"event {kind!r} must have {', '.join(types)}, each a fitting value.")
+    return known[kind](**values)
+
+
+def _fits(value: object, written: str) -> bool:
+    if written == "str":
+        return isinstance(value, str)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return math.isfinite(value) and (written == "float" or isinstance(value, int))

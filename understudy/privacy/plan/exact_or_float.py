@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from understudy.errors import UserError
 from understudy.privacy.plan.calibration import NOMINAL_SIGMA
-from understudy.privacy.plan.mechanisms import (
-    EXACT,
-    FLOAT,
-    Mechanism,
-    NoisyHistogram,
-    NoisySum,
-    Reveal,
-)
+from understudy.privacy.plan.mechanisms import EXACT, FLOAT, Mechanism
 from understudy.privacy.plan.plan import Spend
 
 
@@ -22,7 +14,7 @@ def spend_with(spend: Spend, noise: str) -> Spend:
     """`spend` with every one-shot release in this arithmetic; other mechanisms as they are."""
 
     def planned(sigma: float) -> Sequence[Mechanism]:
-        return tuple(_with(mechanism, noise) for mechanism in spend(sigma))
+        return tuple(m.with_arithmetic(noise) for m in spend(sigma))
 
     return planned
 
@@ -34,8 +26,8 @@ def choose_noise(spend: Spend, asked: str | None, method: str) -> str:
     over all units); anything else under "exact" would be a claim that is not true.
     """
     planned = spend(NOMINAL_SIGMA)
-    noisy = [m for m in planned if not isinstance(m, Reveal)]
-    others = sorted({m.kind for m in noisy if not isinstance(m, NoisySum | NoisyHistogram)})
+    noisy = [m for m in planned if m.is_private]
+    others = sorted({m.kind for m in noisy if not m.can_be_exact})
     possible = bool(noisy) and not others
     if asked == EXACT and not possible:
         raise UserError(_why_not(method, others))
@@ -44,15 +36,8 @@ def choose_noise(spend: Spend, asked: str | None, method: str) -> str:
 
 def noise_of(mechanisms: Sequence[Mechanism]) -> str:
     """What a claim may say of a plan: "exact" only if every noisy release in it is."""
-    noisy = [m for m in mechanisms if not isinstance(m, Reveal)]
-    exact = [isinstance(m, NoisySum | NoisyHistogram) and m.noise == EXACT for m in noisy]
+    exact = [m.arithmetic == EXACT for m in mechanisms if m.is_private]
     return EXACT if exact and all(exact) else FLOAT
-
-
-def _with(mechanism: Mechanism, noise: str) -> Mechanism:
-    if isinstance(mechanism, NoisySum | NoisyHistogram):
-        return replace(mechanism, noise=noise)
-    return mechanism
 
 
 def _why_not(method: str, others: Sequence[str]) -> str:

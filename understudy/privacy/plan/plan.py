@@ -6,7 +6,7 @@ import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from understudy.errors import PrivacyError, UserError, did_you_mean
 from understudy.privacy.plan.events import Event
@@ -16,6 +16,8 @@ from understudy.privacy.plan.mechanisms import (
     mechanism_from_json,
     mechanism_to_json,
 )
+
+M = TypeVar("M", bound=Mechanism)
 
 RELATION = "add-or-remove one unit"
 LOCAL_RELATION = "replace-one, per record"
@@ -91,10 +93,19 @@ class Plan:
     def delta(self) -> float:
         return self.budget.delta
 
-    def mechanism(self, name: str) -> Mechanism:
+    @overload
+    def mechanism(self, name: str) -> Mechanism: ...
+
+    @overload
+    def mechanism(self, name: str, kind: type[M]) -> M: ...
+
+    def mechanism(self, name: str, kind: type[Mechanism] | None = None) -> Mechanism:
+        """The mechanism of this name, which must be of this kind if one is given."""
         for mechanism in self.mechanisms:
             if mechanism.name == name:
-                return mechanism
+                if kind is None or isinstance(mechanism, kind):
+                    return mechanism
+                raise PrivacyError(f"{name!r} in the plan is no {kind.kind} but {mechanism.kind}.")
         known = [m.name for m in self.mechanisms]
         raise PrivacyError(f"the plan has no mechanism {name!r}; {did_you_mean(name, known)}")
 

@@ -78,6 +78,16 @@ def clip_rows(vectors: torch.Tensor, clip: float) -> tuple[torch.Tensor, torch.T
     return scaled, norms
 
 
+def clip_whole(vector: torch.Tensor, clip: float) -> torch.Tensor:
+    """A tensor of any shape as one float64 vector of norm at most `clip`.
+
+    Guarantee: whatever it holds; one that is not finite becomes zero. Any two results are at most
+    `2 * clip` apart, and that much where they point in opposite directions.
+    """
+    clipped, _ = clip_rows(vector.detach().reshape(1, -1).float(), clip)
+    return clipped[0].double()
+
+
 @dataclass(frozen=True)
 class Clipped:
     """The sum (float64 [width]) of a chunk of units that have one row each, each clipped to `clip`.

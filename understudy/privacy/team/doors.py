@@ -16,10 +16,12 @@ import torch
 from understudy.data.records import Records
 from understudy.errors import PrivacyError
 from understudy.privacy.door.door import Door
-from understudy.privacy.door.private_records import PrivateRecords, make_handles
+from understudy.privacy.door.handles import make_handles
+from understudy.privacy.door.private_records import PrivateRecords
 from understudy.privacy.ledger.owner_log import OwnerLog
+from understudy.privacy.ledger.state import State
 from understudy.privacy.noise.source import NoiseSource
-from understudy.privacy.plan.mechanisms import DPSGD, Mechanism
+from understudy.privacy.plan.mechanisms import Mechanism, Stepwise
 from understudy.privacy.plan.plan import Plan
 from understudy.privacy.sums.grid import Grid
 from understudy.privacy.team.summation import TeamSummation
@@ -45,13 +47,24 @@ class LeadingDoor(Door):
         self.team = team
         for mechanism in self.plan.mechanisms:
             team.number(self.spent(mechanism))
-            team.number(self._journal.outputs_kept(mechanism.name))
+        self._tell_what_is_left()
         return make_handles(self, parts, counts, dict.fromkeys(parts, TeamSummation(team)))
 
-    def next_step(self, mechanism: DPSGD) -> int | None:
+    def next_step(self, mechanism: Stepwise) -> int | None:
         number = super().next_step(mechanism)
         self.team.number(OVER if number is None else number)
         return number
+
+    def restore(self) -> State | None:
+        """As alone; the others' methods then have the same state and get the same outputs."""
+        state = super().restore()
+        self.team.state(state)
+        self._tell_what_is_left()
+        return state
+
+    def _tell_what_is_left(self) -> None:
+        for mechanism in self.plan.mechanisms:
+            self.team.number(self.resume_point.left_to_give(mechanism.name))
 
     def _told(self, output: torch.Tensor) -> torch.Tensor:
         self.team.tensors({_OUTPUT: output})
@@ -72,11 +85,8 @@ class FollowingDoor:
         self.owner_log = OwnerLog(None)
         self.shard_key = b""
         self._team = team
-        self._spent: dict[str, int] = {}
-        self._kept: dict[str, int] = {}
-        for mechanism in plan.mechanisms:
-            self._spent[mechanism.name] = team.number()
-            self._kept[mechanism.name] = team.number()
+        self._spent = {mechanism.name: team.number() for mechanism in plan.mechanisms}
+        self._kept = self._hear_what_is_left()
         self._since_trial: dict[str, int] = {}
 
     def handles(
@@ -92,7 +102,7 @@ class FollowingDoor:
 
     def wants(self, mechanism: Mechanism) -> bool:
         left = self._kept[mechanism.name] or self.spent(mechanism) < mechanism.uses
-        return bool(left) or isinstance(mechanism, DPSGD)
+        return bool(left) or mechanism.is_session
 
     def kept_output(self, mechanism: Mechanism) -> torch.Tensor | None:
         if not self._kept[mechanism.name]:
@@ -112,7 +122,16 @@ class FollowingDoor:
         self._spent[mechanism.name] += uses
         return self._team.tensors()[_OUTPUT]
 
-    def next_step(self, mechanism: DPSGD) -> int | None:
+    def restore(self) -> State | None:
+        """The first process's state; of its outputs this process gets those that it gives again."""
+        state = self._team.state()
+        self._kept = self._hear_what_is_left()
+        return state
+
+    def _hear_what_is_left(self) -> dict[str, int]:
+        return {mechanism.name: self._team.number() for mechanism in self.plan.mechanisms}
+
+    def next_step(self, mechanism: Stepwise) -> int | None:
         """The number of the first process's next step."""
         del mechanism
         number = self._team.number()
@@ -134,7 +153,7 @@ class FollowingDoor:
             self._since_trial[mechanism.name] = 0
         self._since_trial[mechanism.name] += 1
 
-    def release_step(self, total: torch.Tensor, planned: DPSGD, divisor: float) -> torch.Tensor:
+    def release_step(self, total: torch.Tensor, planned: Stepwise, divisor: float) -> torch.Tensor:
         """Zeros: `TeamSummation.after_step` replaces them by the first process's output."""
         del divisor
         self._spent[planned.name] += 1

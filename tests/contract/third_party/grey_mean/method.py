@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -14,8 +14,9 @@ from safetensors.numpy import load_file, save_file
 
 from understudy.data.records import Images, Records
 from understudy.data.schema import Schema
+from understudy.methods.conditions import condition_codes
 from understudy.methods.config import setting
-from understudy.methods.contract import Context, Facts, PublicInputs
+from understudy.methods.contract import Conditions, Context, Facts, PublicInputs
 from understudy.methods.info import MethodInfo
 from understudy.privacy.door.batch import Batch
 from understudy.privacy.door.private_records import PrivateRecords
@@ -39,14 +40,15 @@ class MeanImages:
         self.schema = Schema((label,), label=label.name)
         self.means, self.spread = means, spread
 
-    def sample(self, n: int, labels: Any | None = None, seed: int = 0) -> Records:
+    def sample(self, n: int, conditions: Conditions | None = None, seed: int = 0) -> Records:
         rng = np.random.default_rng(seed)
-        codes = np.arange(n) % len(self.means) if labels is None else np.asarray(labels)
+        labels = condition_codes(n, conditions, self.schema.attributes, seed)
+        codes = labels[self.schema.label_attribute.name]
         around = self.means.numpy()[codes] + self.spread * rng.standard_normal(
             (n, *self.means.shape[1:])
         )
         pixels = (255 * around.clip(0, 1)).round().astype(np.uint8)
-        return Images(pixels, {self.schema.label_attribute.name: codes}, self.schema)
+        return Images(pixels, labels, self.schema)
 
     def save(self, folder: Path) -> None:
         save_file({"means": self.means.numpy()}, folder / "means.safetensors")

@@ -16,8 +16,8 @@ _FILE = "one.filter"
 
 
 @dataclass(frozen=True)
-class FilterTransformer:
-    """The `Transformer` of a filter.
+class FilterMap:
+    """The `RecordMap` of a filter.
 
     Guarantee: none. Filtered records leave as a reveal: the plan must hold one, and the claim
     is empirical.
@@ -33,5 +33,5 @@ class FilterTransformer:
         save_filter(folder / _FILE, self.filter)
 
     @classmethod
-    def load(cls, folder: Path) -> FilterTransformer:
+    def load(cls, folder: Path) -> FilterMap:
         return cls(load_filter(folder / _FILE))

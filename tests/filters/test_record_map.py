@@ -13,8 +13,8 @@ from understudy.filters.choice import Choice
 from understudy.filters.distortion import Distortion
 from understudy.filters.filter import fit_filter
 from understudy.filters.game import GameConfig
-from understudy.filters.transformer import FilterTransformer
-from understudy.methods.contract import Transformer
+from understudy.filters.record_map import FilterMap
+from understudy.methods.contract import RecordMap
 from understudy.privacy.ledger.ledger import read_ledger
 from understudy.privacy.ledger.story import spent_events
 from understudy.privacy.plan.mechanisms import LocalRelease, Reveal
@@ -25,9 +25,9 @@ TINY = GameConfig(steps=2, batch=32, head_steps=1, head_width=4, head_layers=1)
 def test_it_leaves_as_a_reveal_and_only_where_that_is_planned(tmp_path: Path) -> None:
     records = mixture(100)
     fitted = fit_filter(records, Choice(("hide",), ("keep",)), Distortion(), FakeEncoder(), TINY)
-    FilterTransformer(fitted).save(tmp_path / "saved")
-    again = FilterTransformer.load(tmp_path / "saved")
-    assert isinstance(again, Transformer)
+    FilterMap(fitted).save(tmp_path / "saved")
+    again = FilterMap.load(tmp_path / "saved")
+    assert isinstance(again, RecordMap)
     out = again.apply(handle(tmp_path / "a", records, Reveal("out", "a filter")))
     assert (len(out), tuple(out.attributes)) == (100, ("keep",))
     (event,) = spent_events(read_ledger(tmp_path / "a" / "ledger.jsonl"))

@@ -1,0 +1,89 @@
+"""Where a method stands: what it was given, what it staged, and what the door keeps for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+from weakref import WeakValueDictionary
+
+import torch
+
+from understudy.privacy.ledger.checkpoint import Checkpoint
+from understudy.privacy.ledger.journal import Journal
+from understudy.privacy.ledger.state import State
+
+
+class Sealed(Protocol):
+    """What the door keeps with a method's state and no method can read: models of shards."""
+
+    def sealed_state(self) -> State | None:
+        """All that it needs to go on, or None where it can begin anew."""
+        ...
+
+    def unseal(self, state: State) -> None: ...
+
+
+class ResumePoint:
+    """The outputs that a method was given in this process, and the state that it staged.
+
+    Guarantee: a committed output is given to a process at most once. After `restore` those that
+    the restored state had seen are not given again; all later ones are, in their order.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._given = {m.name: 0 for m in journal.plan.mechanisms}
+        self._snapshot: Callable[[], State] = State
+        self._sealed: WeakValueDictionary[str, Sealed] = WeakValueDictionary()
+        self._created = 0
+        self._waiting: dict[str, State] = {}
+
+    def left_to_give(self, mechanism: str) -> int:
+        """How many committed outputs of earlier processes this one has not been given."""
+        return max(0, self._journal.outputs_kept(mechanism) - self._given[mechanism])
+
+    def next_output(self, mechanism: str) -> torch.Tensor | None:
+        kept = self._journal.output(mechanism, self._given[mechanism])
+        if kept is None:
+            return None
+        self._given[mechanism] += 1
+        return kept.tensors["output"]
+
+    def give(self, mechanism: str) -> None:
+        """A new output was committed and goes to the method now."""
+        self._given[mechanism] += 1
+
+    def stage(self, snapshot: Callable[[], State]) -> None:
+        self._snapshot = snapshot
+
+    def checkpoint(self) -> Checkpoint:
+        """The staged state as it is now, with what belongs to it."""
+        states = {key: one.sealed_state() for key, one in self._sealed.items()}
+        sealed = {key: state for key, state in states.items() if state is not None}
+        return Checkpoint(self._snapshot(), dict(self._given), sealed)
+
+    def restore(self) -> State | None:
+        """The method's state to go on from; what it had seen is not given again."""
+        found = self._journal.checkpoint()
+        if found is None:
+            return None
+        for mechanism, seen in found.seen.items():
+            self._given[mechanism] = max(self._given[mechanism], seen)
+        self._waiting = dict(found.sealed)
+        for key, one in self._sealed.items():
+            if key in self._waiting:
+                one.unseal(self._waiting.pop(key))
+        return found.method
+
+    def seal(self, one: Sealed) -> bool:
+        """Keep `one` with every state from now on; whether it got back what was restored.
+
+        A method creates what is sealed in the same order after a restart, so its number names it.
+        """
+        key = str(self._created)
+        self._created += 1
+        self._sealed[key] = one
+        if key not in self._waiting:
+            return False
+        one.unseal(self._waiting.pop(key))
+        return True

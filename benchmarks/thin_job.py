@@ -33,6 +33,7 @@ import numpy as np
 from understudy.bench.away.fit_jobs import job_folders
 from understudy.bench.away.job import FILE, FitJob
 from understudy.bench.away.joining import join_files
+from understudy.bench.away.packed_files import PackedFiles
 from understudy.data.load import load
 from understudy.privacy.plan.mechanisms import DPSGD, Mechanism
 from understudy.privacy.plan.plan import Budget, Plan
@@ -50,9 +51,11 @@ def main(words: Sequence[str] | None = None) -> None:
     folders = [folder for folder in job_folders(asked.job) if (folder / FILE).exists()]
     whole = {folder: FitJob.read(folder) for folder in folders}
     require_public(asked.job, whole.values())
+    files = PackedFiles.open(asked.job)
     jobs = {folder: thinned(job, asked.images, asked.steps) for folder, job in whole.items()}
     for folder, thin in jobs.items():
         (folder / FILE).write_text(json.dumps(thin.to_json(), indent=1), encoding="utf-8")
+        files.add_document(folder / FILE)
         print(f"{thin.title}: {folder.name}")
 
 

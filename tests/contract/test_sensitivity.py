@@ -25,8 +25,18 @@ from understudy.audit.neighbours import (
     random_neighbours,
     vectors,
 )
+from understudy.audit.probes_of_rounds import (
+    aggregate_case,
+    moves_of_draws,
+    one_of_shards_case,
+)
 from understudy.audit.sensitivity import ROUNDING, Move, farthest, moves_of, step_moves
-from understudy.privacy.plan.mechanisms import NOISES, mechanism_kinds
+from understudy.privacy.plan.mechanisms import (
+    NOISES,
+    ClippedAggregate,
+    OneOfShardsGradients,
+    mechanism_kinds,
+)
 
 PAIRS = [*adversarial_neighbours(), *random_neighbours(6)]
 PEOPLE = people()
@@ -80,6 +90,16 @@ def test_one_unit_moves_an_ensemble_no_further_than_declared(case: DoorCase) -> 
     assert_declared(moves, case.sensitivity)
 
 
+@pytest.mark.parametrize("case", aggregate_case(ClippedAggregate.example()), ids=lambda c: c.name)
+def test_one_unit_moves_an_aggregate_no_further_than_twice_the_clip(case: DoorCase) -> None:
+    assert_declared(moves_of(case, [*opposites(), *PAIRS, *PEOPLE]), 2 * CLIP)
+
+
+def test_one_unit_moves_one_of_the_shards_no_further_than_twice_the_clip() -> None:
+    planned = OneOfShardsGradients.example()
+    assert_declared(moves_of_draws(one_of_shards_case(planned), planned.shards), 2 * CLIP)
+
+
 def test_two_records_are_never_farther_apart_than_a_local_release_declares() -> None:
     case = local_case()
     rows = np.concatenate([pair.both.features for pair in PAIRS])
@@ -91,6 +111,8 @@ def test_two_records_are_never_farther_apart_than_a_local_release_declares() -> 
 
 def test_every_mechanism_is_measured() -> None:
     cases = [*one_shot_cases(), *ensemble_cases(), local_case()]
+    cases += [*aggregate_case(ClippedAggregate.example())]
+    cases.append(one_of_shards_case(OneOfShardsGradients.example()))
     measured = {case.mechanism.kind for case in cases} | {"dp-sgd"}
     # Randomised response adds no noise to a value that could move; its odds are measured in
     # tests/privacy/local/test_channel.py.

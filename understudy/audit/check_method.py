@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from understudy.audit.probes import problems_of
 from understudy.audit.rehearsal import Rehearsal, made_up_facts, rehearse
 from understudy.data.records import Records
 from understudy.data.weights import given_weights
@@ -44,6 +45,7 @@ from understudy.methods.needs import require_packages
 from understudy.privacy.accounting.accountants import price
 from understudy.privacy.door.replay_tape import Tape
 from understudy.privacy.plan.exact_or_float import choose_noise, spend_with
+from understudy.privacy.plan.mechanisms import mechanism_kinds
 from understudy.privacy.plan.plan import Budget, Plan
 from understudy.progress import Progress, Silent
 
@@ -127,6 +129,7 @@ class _Examination:
             ("says what it is", self._check_info, False),
             ("settings are frozen and documented", self._check_config, True),
             ("plans what it spends; more noise costs less", self._check_spend, True),
+            ("mechanisms of its own move and cost what they say", self._check_mechanisms, True),
             ("fits within its plan", self._check_fit, True),
             ("makes the records that it says", self._check_records, False),
             ("saves and loads", self._check_save, False),
@@ -157,6 +160,13 @@ class _Examination:
         self._plan = budget.calibrate(spend)
         little, much = (_cost(spend(sigma)) for sigma in (1.0, 4.0))
         _require(much < little, "spend(sigma) does not get cheaper with more noise.")
+
+    def _check_mechanisms(self) -> None:
+        """Those that ship with Understudy are measured by its own tests."""
+        for mechanism in self._plan.mechanisms:
+            if mechanism.kind not in mechanism_kinds():
+                problems = problems_of(mechanism)
+                _require(not problems, "; ".join(problems))
 
     def _check_fit(self) -> None:
         self._first = self._rehearsed(self._method, _FEW, 1)

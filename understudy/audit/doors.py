@@ -21,6 +21,7 @@ from understudy.data.records import Records
 from understudy.privacy.door.batch import Batch, Draws
 from understudy.privacy.door.door import Door
 from understudy.privacy.door.private_records import PrivateRecords
+from understudy.privacy.door.replay_tape import Tape
 from understudy.privacy.dpsgd.loss import Models, Values
 from understudy.privacy.dpsgd.speed import Speed
 from understudy.privacy.ledger.journal import Journal
@@ -37,10 +38,15 @@ from understudy.privacy.plan.mechanisms import (
     NoisyHistogram,
     NoisySum,
 )
+from understudy.privacy.plan.mechanisms.unit_sum import UnitSum
 from understudy.privacy.plan.plan import Budget, Plan
 from understudy.privacy.sums.clipping import Blocks
 
+VectorOf = Callable[[Batch], torch.Tensor | Blocks]
+
 CLIP = 0.5
+"""The clip of every mechanism's `example`."""
+
 _STEPS = 10_000
 
 
@@ -81,6 +87,18 @@ class Still(NoiseSource):
         return torch.ones(count, dtype=torch.bool, device=device)
 
 
+class Ones(Still):
+    """As `Still`, but noise is its own standard deviation."""
+
+    def normal(
+        self,
+        shape: int | Sequence[int],
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> torch.Tensor:
+        return torch.ones(shape, device=device, dtype=dtype)
+
+
 class Chosen(Still):
     """As `Still`, but the units of each step are the next of those given."""
 
@@ -103,10 +121,12 @@ def scratch_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None)
 
 
-def open_door(folder: Path, mechanism: Mechanism, noise: NoiseSource) -> Door:
+def open_door(
+    folder: Path, mechanism: Mechanism, noise: NoiseSource, tape: Tape | None = None
+) -> Door:
     """A door on a run of one mechanism, under no budget; a rehearsal, not a run."""
     plan = Plan(Budget.empirical(), (mechanism,), math.inf, "none: a measurement", Plan.new_ident())
-    return Door(Journal.create(folder, plan, {}), noise, shard_key=b"measure" * 5)
+    return Door(Journal.create(folder, plan, {}), noise, shard_key=b"measure" * 5, tape=tape)
 
 
 @dataclass(frozen=True)
@@ -120,61 +140,95 @@ class DoorCase:
 
     def output(self, records: Records, noise: NoiseSource, count: int = 10) -> torch.Tensor:
         """What comes out of a fresh door on these records; exact, if the noise is `Still`."""
+        return self._run(records, noise, count)[0]
+
+    def released(self, records: Records, noise: NoiseSource, count: int = 10) -> torch.Tensor:
+        """The same, as it left the door: before what a mechanism makes of its noisy sum."""
+        return torch.cat([out.flatten() for out in self._run(records, noise, count)[1].outputs])
+
+    def _run(self, records: Records, noise: NoiseSource, count: int) -> tuple[torch.Tensor, Tape]:
+        part, tape = self.mechanism.part, Tape()
         with scratch_folder() as name:
-            door = open_door(Path(name), self.mechanism, noise)
+            door = open_door(Path(name), self.mechanism, noise, tape)
             try:
-                return self.run(door.handles({"train": records}, {"train": count})["train"])
+                return self.run(door.handles({part: records}, {part: count})[part]), tape
             finally:
                 door.abandon()
 
 
 def one_shot_cases() -> list[DoorCase]:
     """Sums and histograms, in every form that a vector can have, with noise of either kind."""
-    planned = NoisySum("sum", clip=CLIP, sigma=1.0)
+    made = [*sum_cases(NoisySum.example()), *histogram_cases(NoisyHistogram.example())]
+    return made + [_on_a_grid(case) for case in made]
+
+
+def sum_cases(planned: NoisySum) -> list[DoorCase]:
     made = [
-        DoorCase(f"sum of {name}", planned, CLIP, _summed(vector_of))
+        DoorCase(f"sum of {name}", planned, planned.clip, _summed(vector_of, planned))
         for name, vector_of in _vector_callbacks().items()
     ]
-    made.append(DoorCase("sum after map", planned, CLIP, _mapped_and_summed))
-    histogram = NoisyHistogram("histogram", bins=len(CLASSES), sigma=1.0)
-    made.append(DoorCase("histogram", histogram, 1.0, _counted))
-    return made + [_on_a_grid(case) for case in made]
+
+    def mapped_and_summed(private: PrivateRecords) -> torch.Tensor:
+        encoded = private.map(lambda features: torch.tanh(features) * 3)
+        return encoded.noisy_sum(lambda b: b.features, clip=planned.clip, sigma=planned.sigma)
+
+    return [*made, DoorCase("sum after map", planned, planned.clip, mapped_and_summed)]
+
+
+def histogram_cases(planned: NoisyHistogram) -> list[DoorCase]:
+    def counted(private: PrivateRecords) -> torch.Tensor:
+        return private.noisy_histogram(lambda b: b.labels, planned.bins, planned.sigma)
+
+    return [DoorCase("histogram", planned, 1.0, counted)]
+
+
+def released_cases(planned: UnitSum) -> list[DoorCase]:
+    """What `release` makes of a planned sum, of any package."""
+    made = _vector_callbacks() if planned.width is None else _vectors_of(planned.width)
+    far, named = planned.sensitivity, planned.name
+    return [
+        DoorCase(f"{planned.kind} of {what}", planned, far, _released(vector_of, named))
+        for what, vector_of in made.items()
+    ]
 
 
 def _on_a_grid(case: DoorCase) -> DoorCase:
     """The same release with exact noise."""
-    assert isinstance(case.mechanism, NoisySum | NoisyHistogram)
-    return replace(case, name=f"exact {case.name}", mechanism=replace(case.mechanism, noise=EXACT))
+    exact = case.mechanism.with_arithmetic(EXACT)
+    return replace(case, name=f"exact {case.name}", mechanism=exact)
 
 
 def ensemble_cases() -> list[DoorCase]:
     """Votes and gradients of models that are functions of their shard."""
-    queries = torch.eye(WIDTH)
     return [
-        DoorCase(
-            "ensemble votes",
-            EnsembleVotes("votes", shards=2, queries=1, sigma=1.0),
-            math.sqrt(2),
-            lambda private: private.ensemble(2, _Template).noisy_votes(queries[:1]),
-        ),
-        DoorCase(
-            "ensemble gradients",
-            EnsembleGradients("gradients", shards=2, queries=1, clip=CLIP, sigma=1.0),
-            2 * CLIP,
-            lambda private: private.ensemble(2, _Template).noisy_gradients(queries, _pull),
-        ),
+        *vote_cases(EnsembleVotes.example()),
+        *gradient_cases(EnsembleGradients.example()),
     ]
 
 
-def local_case() -> DoorCase:
+def vote_cases(planned: EnsembleVotes) -> list[DoorCase]:
+    def voted(private: PrivateRecords) -> torch.Tensor:
+        return private.ensemble(planned.shards, Template).noisy_votes(torch.eye(WIDTH)[:1])
+
+    return [DoorCase("ensemble votes", planned, math.sqrt(2), voted)]
+
+
+def gradient_cases(planned: EnsembleGradients) -> list[DoorCase]:
+    def pulled(private: PrivateRecords) -> torch.Tensor:
+        return private.ensemble(planned.shards, Template).noisy_gradients(torch.eye(WIDTH), pull)
+
+    return [DoorCase("ensemble gradients", planned, 2 * planned.clip, pulled)]
+
+
+def local_case(planned: LocalRelease | None = None) -> DoorCase:
     """Every record leaves by itself: compare outputs row by row, under replacing one."""
-    planned = LocalRelease("local", radius=CLIP, sigma=1.0)
+    local = planned or LocalRelease.example()
 
     def released(private: PrivateRecords) -> torch.Tensor:
-        local = private.transform(LocalNoise(CLIP, 1.0), "a measurement")
-        return torch.from_numpy(local.features)
+        sent = private.transform(LocalNoise(local.radius, local.sigma), "a measurement")
+        return torch.from_numpy(sent.features)
 
-    return DoorCase("local", planned, 2 * CLIP, released)
+    return DoorCase("local", local, 2 * local.radius, released)
 
 
 @dataclass(frozen=True)
@@ -184,6 +238,7 @@ class StepCase:
     backend: str
     precision: str
     multiplicity: int
+    clip: float = CLIP
 
     @property
     def name(self) -> str:
@@ -191,7 +246,7 @@ class StepCase:
 
     def sums(self, records: Records, steps: Sequence[Sequence[int]]) -> list[torch.Tensor]:
         """The exact sum of each step, over the units that it names."""
-        planned = DPSGD("sgd", _STEPS, 0.5, CLIP, 1.0, multiplicity=self.multiplicity)
+        planned = DPSGD("sgd", _STEPS, 0.5, self.clip, 1.0, multiplicity=self.multiplicity)
         with scratch_folder() as name:
             door = open_door(Path(name), planned, Chosen(steps, self.multiplicity))
             private = door.handles({"train": records}, {"train": 10})["train"]
@@ -231,7 +286,7 @@ class JointLoss:
         return 1e3 * nn.functional.cross_entropy(answer, batch.labels, reduction="none")
 
 
-def _vector_callbacks() -> dict[str, Callable[[Batch], torch.Tensor | Blocks]]:
+def _vector_callbacks() -> dict[str, VectorOf]:
     def cast(dtype: torch.dtype) -> Callable[[Batch], torch.Tensor]:
         return lambda batch: batch.features.to(dtype)
 
@@ -244,22 +299,26 @@ def _vector_callbacks() -> dict[str, Callable[[Batch], torch.Tensor | Blocks]]:
     }
 
 
-def _summed(
-    vector_of: Callable[[Batch], torch.Tensor | Blocks],
-) -> Callable[[PrivateRecords], torch.Tensor]:
-    return lambda private: private.noisy_sum(vector_of, clip=CLIP, sigma=1.0)
+def _vectors_of(width: int) -> dict[str, VectorOf]:
+    """Vectors of a given width: features over and over, and one loud number at a label's place."""
+    places = torch.arange(width)
+    return {
+        "features repeated": lambda batch: batch.features[:, places % WIDTH],
+        "one number": lambda batch: (
+            1e3 * (places == batch.labels[:, None] % width).to(torch.float32)
+        ),
+    }
 
 
-def _mapped_and_summed(private: PrivateRecords) -> torch.Tensor:
-    encoded = private.map(lambda features: torch.tanh(features) * 3)
-    return encoded.noisy_sum(lambda b: b.features, clip=CLIP, sigma=1.0)
+def _summed(vector_of: VectorOf, planned: NoisySum) -> Callable[[PrivateRecords], torch.Tensor]:
+    return lambda private: private.noisy_sum(vector_of, clip=planned.clip, sigma=planned.sigma)
 
 
-def _counted(private: PrivateRecords) -> torch.Tensor:
-    return private.noisy_histogram(lambda b: b.labels, bins=len(CLASSES), sigma=1.0)
+def _released(vector_of: VectorOf, name: str) -> Callable[[PrivateRecords], torch.Tensor]:
+    return lambda private: private.release(name, vector_of)
 
 
-class _Template(nn.Module):
+class Template(nn.Module):
     """A model of its shard: the sum of its records, by which it answers and pulls."""
 
     def __init__(self, batch: Batch) -> None:
@@ -270,6 +329,6 @@ class _Template(nn.Module):
         return (inputs * self.total).sum(dim=1, keepdim=True) * torch.tensor([1.0, 0.0, -1.0])
 
 
-def _pull(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
-    assert isinstance(model, _Template)
+def pull(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
+    assert isinstance(model, Template)
     return (1e3 * inputs * model.total).sum()

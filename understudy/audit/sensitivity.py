@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from understudy.audit.doors import DoorCase, StepCase, Still
-from understudy.audit.neighbours import Neighbours
+from understudy.audit.neighbours import Neighbours, vectors
 from understudy.data.records import Records, concatenate
+from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.sums.units import UnitIndex
 
 ROUNDING = 1e-6
@@ -31,15 +32,38 @@ def farthest(moves: Iterable[Move]) -> Move:
     return max(moves, key=lambda move: move.distance)
 
 
-def moves_of(case: DoorCase, pairs: Iterable[Neighbours]) -> list[Move]:
-    """Exact outputs of one door on both sides of each pair, and how far apart they are."""
+def moves_of(
+    case: DoorCase, pairs: Iterable[Neighbours], noise: Callable[[], NoiseSource] = Still
+) -> list[Move]:
+    """Exact outputs of one door on both sides of each pair, and how far apart they are.
+
+    noise: a source without noise; what else is drawn from it must not differ between the sides.
+    """
     return [
         Move(
             pair.name,
-            _distance(case.output(pair.records, Still()), case.output(pair.both, Still())),
+            _distance(case.output(pair.records, noise()), case.output(pair.both, noise())),
         )
         for pair in pairs
     ]
+
+
+def released_moves(case: DoorCase, pairs: Iterable[Neighbours]) -> list[Move]:
+    """The same of what left the door, before what a mechanism makes of its noisy sum."""
+    return [
+        Move(
+            pair.name,
+            _distance(case.released(pair.records, Still()), case.released(pair.both, Still())),
+        )
+        for pair in pairs
+    ]
+
+
+def local_moves(case: DoorCase, pairs: Iterable[Neighbours]) -> list[Move]:
+    """How far apart two records' own exact releases are, at most."""
+    rows = np.concatenate([pair.both.features for pair in pairs])
+    out = case.output(vectors(rows), Still()).double()
+    return [Move("two records", float(torch.cdist(out, out).max()))]
 
 
 def step_moves(case: StepCase, pairs: Sequence[Neighbours]) -> list[Move]:

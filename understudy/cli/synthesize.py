@@ -182,6 +182,8 @@ def _fit_along(config: RunConfig, team: Team, home: Path | None) -> None:
 
 
 def _show_preview(found: Preview, as_json: bool) -> None:
+    from understudy.privacy.plan.mechanisms import mechanism_from_json
+    from understudy.privacy.plan.mechanisms.registry import RESERVED
     from understudy.run.listing import duration
 
     shown = found.to_json()
@@ -196,12 +198,14 @@ def _show_preview(found: Preview, as_json: bool) -> None:
     used = "".join(f", {n:,} of them to {part}" for part, n in parts.items())
     typer.echo(f"declared count {shown['count']:,}{used}; makes {shown['records']:,} records")
     typer.echo(f"settings: preset {shown['preset']}")
+    apart = ("name", "part", *RESERVED)
     for mechanism in shown["plan"]["mechanisms"]:
-        numbers = {k: v for k, v in mechanism.items() if k not in ("kind", "name", "part")}
+        numbers = {k: v for k, v in mechanism.items() if k not in apart}
         written = ", ".join(
-            f"{k} {v}" if isinstance(v, str) else f"{k} {v:g}" for k, v in numbers.items()
+            f"{k} {v:g}" if isinstance(v, int | float) else f"{k} {v}" for k, v in numbers.items()
         )
         typer.echo(f"  {mechanism['name']}: {mechanism['kind']} on {mechanism['part']}, {written}")
+        typer.echo(f"    {mechanism_from_json(mechanism).words()}")
     if shown["expected"]:
         expected = shown["expected"]
         time = duration(expected["seconds"])

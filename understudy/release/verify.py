@@ -151,6 +151,7 @@ class _Check:
         except UNREADABLE as error:
             self.problems.append(reason(error, layout.LEDGER))
         self.notes += version_notes(claim, reckoning.price)
+        self.notes += [m.caveat for m in reckoning.plan.mechanisms if m.caveat is not None]
 
     def _contents(self, claim: Claim) -> None:
         """What tables, card and metadata say; a table that was changed is not opened."""

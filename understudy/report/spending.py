@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from understudy.errors import UserError
+from understudy.privacy.plan.mechanisms import mechanism_class, mechanism_from_json
 from understudy.privacy.plan.plan import number_from_json
 
 Status = Literal["committed", "void", "open"]
-
-_KIND_WORDS: Mapping[str, tuple[str, str]] = {
-    "noisy-sum": ("one noisy sum over all units", "release"),
-    "noisy-histogram": ("one noisy histogram", "release"),
-    "dp-sgd": ("noisy gradient sums on random samples (DP-SGD)", "step"),
-    "ensemble-votes": ("noisy votes of models on disjoint shards", "query"),
-    "ensemble-gradients": ("noisy gradients of models on disjoint shards", "query"),
-    "reveal": ("raw records left the door, without noise", "reveal"),
-}
 
 
 @dataclass(frozen=True)
@@ -38,6 +32,7 @@ class MechanismRow:
     """
 
     name: str
+    sentence: str | None
     kind_words: str
     use_word: str
     planned: int
@@ -95,7 +90,7 @@ def spending(claim: Mapping[str, Any], ledger: Sequence[Mapping[str, Any]]) -> S
     """What the claim says was spent, with the ledger's own account of it."""
     attempts = _attempts(ledger)
     return Spending(
-        rows=_rows(claim["spending"], attempts),
+        rows=_rows(claim["spending"], attempts, _sentences(ledger)),
         attempts=attempts,
         budget=_budget(ledger),
         closed=any(e.get("kind") == "close" for e in ledger),
@@ -123,17 +118,20 @@ def _attempts(ledger: Sequence[Mapping[str, Any]]) -> tuple[Attempt, ...]:
 
 
 def _rows(
-    spent: Sequence[Mapping[str, Any]], attempts: Sequence[Attempt]
+    spent: Sequence[Mapping[str, Any]],
+    attempts: Sequence[Attempt],
+    sentences: Mapping[str, str],
 ) -> tuple[MechanismRow, ...]:
     alone = [_maybe_number(item.get("epsilon_alone")) for item in spent]
     shares = _shares(alone)
     rows = []
     for item, cost, share in zip(spent, alone, shares, strict=True):
         name, kind = str(item.get("name")), str(item.get("kind"))
-        kind_words, use_word = _KIND_WORDS.get(kind, (kind, "use"))
+        kind_words, use_word = _words_of(kind)
         rows.append(
             MechanismRow(
                 name=name,
+                sentence=sentences.get(name),
                 kind_words=kind_words,
                 use_word=use_word,
                 planned=int(item.get("planned") or 0),
@@ -147,6 +145,32 @@ def _rows(
     return tuple(rows)
 
 
+def _words_of(kind: str) -> tuple[str, str]:
+    """What a mechanism of this kind and one use of it are called; the kind, if it is not known."""
+    try:
+        found = mechanism_class(kind)
+    except UserError:
+        return kind, "use"
+    return found.title, found.use_word
+
+
+def _sentences(ledger: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """What each planned mechanism does, in its own words; none for what cannot be read."""
+    found = {}
+    for written in _plan(ledger).get("mechanisms") or ():
+        with suppress(UserError, TypeError):
+            mechanism = mechanism_from_json(written)
+            found[mechanism.name] = mechanism.words()
+    return found
+
+
+def _plan(ledger: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    for entry in ledger:
+        if entry.get("kind") == "plan":
+            return (entry.get("body") or {}).get("plan") or {}
+    return {}
+
+
 def _shares(alone: Sequence[float | None]) -> list[float | None]:
     """Each cost over the sum of all; none where a cost is unknown or has no limit."""
     known = [cost for cost in alone if cost is not None and math.isfinite(cost)]
@@ -157,11 +181,7 @@ def _shares(alone: Sequence[float | None]) -> list[float | None]:
 
 
 def _budget(ledger: Sequence[Mapping[str, Any]]) -> float | None:
-    for entry in ledger:
-        if entry.get("kind") == "plan":
-            budget = ((entry.get("body") or {}).get("plan") or {}).get("budget") or {}
-            return _maybe_number(budget.get("epsilon"))
-    return None
+    return _maybe_number((_plan(ledger).get("budget") or {}).get("epsilon"))
 
 
 def _disagreements(

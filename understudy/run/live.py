@@ -11,7 +11,8 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from understudy.privacy.plan.mechanisms import DPSGD, Mechanism
+from understudy.privacy.plan.mechanisms import Mechanism
+from understudy.privacy.plan.mechanisms.stepwise import Stepwise
 from understudy.privacy.plan.plan import Plan
 from understudy.progress import Progress, Task
 
@@ -43,8 +44,9 @@ class LiveSpending:
 
     @contextmanager
     def steps_of(self, mechanism: str, description: str, total: int) -> Iterator[Task]:
-        planned = self._plan.mechanism(mechanism, DPSGD)
-        passes = planned.rate * self._counts[planned.part] * planned.multiplicity
+        planned = self._plan.mechanism(mechanism)
+        assert isinstance(planned, Stepwise)
+        passes = planned.passes(self._counts[planned.part])
         with self._progress.task(description, total) as bar:
             self._bar = _SpendingBar(bar, self._plan, planned, passes)
             try:
@@ -57,9 +59,9 @@ class LiveSpending:
 
 
 class _SpendingBar:
-    """A bar of DP-SGD steps. `passes`: those a step is expected to take, by declared counts."""
+    """A bar of private steps. `passes`: those a step is expected to take, by declared counts."""
 
-    def __init__(self, bar: Task, plan: Plan, mechanism: DPSGD, passes: float) -> None:
+    def __init__(self, bar: Task, plan: Plan, mechanism: Stepwise, passes: float | None) -> None:
         self._bar, self._plan, self._mechanism, self._passes = bar, plan, mechanism, passes
         self._done, self._here, self.moves = 0, 0, 0
         self._since = 0.0
@@ -99,6 +101,8 @@ class _SpendingBar:
         if not self._here:
             return ""
         seconds = max(time.monotonic() - self._since, 1e-9)
+        if self._passes is None:
+            return f"{self._here / seconds:,.1f} steps/s"
         return f"{self._here * self._passes / seconds:,.0f} passes/s"
 
 

@@ -21,6 +21,7 @@ from understudy.bench.away.classify_job import Classified, ClassifyJob
 from understudy.bench.away.classify_packing import pack_evaluations
 from understudy.bench.away.collect import collect
 from understudy.bench.away.pack import Moved, pack
+from understudy.bench.away.packed_files import PackedFiles
 from understudy.bench.evidence.store import read_store
 from understudy.bench.evidence.views import ask
 from understudy.bench.suite.cell import Cell
@@ -354,5 +355,6 @@ def test_other_code_is_refused(workplace: Workplace, capsys: pytest.CaptureFixtu
     assert work_off(workplace, "fit,sample") == away.OK
     (path,) = workplace.folder.glob("job/cells/*/classify-*.json")
     path.write_text(path.read_text().replace(ClassifyJob.read(path).package, "0" * 64))
+    PackedFiles.open(workplace / "job").add_document(path)  # as if it had been packed so
     assert work_off(workplace, "classify") == away.FAILED
     assert "is not that for which" in capsys.readouterr().out

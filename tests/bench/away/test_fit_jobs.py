@@ -21,6 +21,7 @@ from understudy.bench.away import fit_jobs as away
 from understudy.bench.away.collect import collect
 from understudy.bench.away.job import FitJob
 from understudy.bench.away.pack import Moved, pack, packed_facts, read_packed
+from understudy.bench.away.packed_files import PackedFiles
 from understudy.bench.evidence.provenance import Provenance
 from understudy.bench.suite.cell import Cell
 from understudy.bench.work.workspace import State, Workspace
@@ -218,6 +219,7 @@ def test_other_code_than_was_packed_is_refused(
     packed(workplace, cell(workplace))
     (path,) = workplace.folder.glob("job/cells/*/job.json")
     path.write_text(path.read_text().replace(getattr(FitJob.read(path.parent), whose), "0" * 64))
+    PackedFiles.open(workplace / "job").add_document(path)  # as if it had been packed so
     assert away.main([str(workplace / "job")]) == away.FAILED
     assert "is not that for which" in capsys.readouterr().out
 
@@ -298,4 +300,6 @@ def test_only_the_cells_that_are_named_are_worked_on(
     assert len(done) == 1
     assert "-epsilon-2-" in done[0]
     assert away.main([job, "--cells", "epsilon"]) == 2
+    assert "named like --cells epsilon" in capsys.readouterr().err
+    assert away.main([job, "--cells", "epsilon", "--check"]) == 2, "nothing was looked at"
     assert "named like --cells epsilon" in capsys.readouterr().err

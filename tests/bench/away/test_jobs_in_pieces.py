@@ -190,7 +190,7 @@ def test_joining_goes_on_after_a_kill(
         with pytest.raises(KeyboardInterrupt):
             join_files(workplace / "job", needed(workplace), drop=True)
     assert not list(workplace.folder.glob("job/records/*"))
-    assert survey(workplace / "job", needed(workplace)).lacking == 0, "no piece is dropped early"
+    assert survey(workplace / "job").lacking == 0, "no piece is dropped early"
     assert away.main([str(workplace / "job"), "--drop-pieces"]) == away.OK
 
 
@@ -299,14 +299,37 @@ def test_a_job_of_an_earlier_format_says_to_pack_again(
     (path,) = workplace.folder.glob("job/cells/*/job.json")
     whole = path.read_text()
     path.write_text(whole.replace(FORMAT, "understudy-job/1"))
-    assert away.main([str(workplace / "job")]) == 2
-    assert "'understudy-job/1', not 'understudy-job/2'; pack it again" in capsys.readouterr().err
+    with pytest.raises(
+        UserError, match="'understudy-job/1', not 'understudy-job/2'; pack it again"
+    ):
+        FitJob.read(path.parent)
     path.write_text(whole)
     (workplace / "job" / MANIFEST).unlink()
     assert away.main([str(workplace / "job"), "--check"]) == 2
     assert "pack that one again" in capsys.readouterr().err
     with pytest.raises(UserError, match=r"holds a job of version 0\.1; choose another folder"):
         PackedFiles.open(workplace / "job")
+
+
+@pytest.mark.parametrize("harm", ["missing", "damaged"])
+def test_a_cell_that_is_missing_or_damaged_is_named(
+    workplace: Workplace, capsys: pytest.CaptureFixture[str], harm: str
+) -> None:
+    """A setting that was changed on the way would be fitted as if the owner had chosen it."""
+    packed(workplace, cell(workplace), cell(workplace, epsilon=2.0))
+    path = next(workplace.folder.glob("job/cells/*-epsilon-2-*/job.json"))
+    if harm == "missing":
+        path.unlink()
+    else:
+        path.write_text(path.read_text().replace('"seed": 0', '"seed": 1'))
+    code, lines = checked(workplace, capsys)
+    name = path.relative_to(workplace / "job")
+    assert code == 2
+    assert [line for line in lines if line.startswith(harm)] == [f"{harm:<8} {name}"]
+    assert away.main([str(workplace / "job")]) == 2
+    assert f"{name} of {workplace / 'job'} is {harm}: bring it again" in capsys.readouterr().err
+    assert not list(workplace.folder.glob("job/cells/*/run"))
+    assert away.main([str(workplace / "job"), "--cells", "*-epsilon-1-*"]) == away.OK
 
 
 def changed(path: Path, **changes: Any) -> None:
@@ -324,7 +347,7 @@ def test_a_manifest_that_names_what_it_must_not_is_refused(workplace: Workplace)
             join_files(workplace / "job", [name])
     changed(path, files={})
     with pytest.raises(UserError, match=r"manifest.json does not name records/"):
-        survey(workplace / "job", needed(workplace))
+        survey(workplace / "job")
     changed(path, format="understudy-job/3")
     with pytest.raises(UserError, match="has format 'understudy-job/3'"):
         join_files(workplace / "job", [])

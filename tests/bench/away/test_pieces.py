@@ -10,7 +10,7 @@ from typing import BinaryIO
 import pytest
 
 from understudy.bench.away import pieces
-from understudy.bench.away.pieces import FileInPieces, PieceState, join, split
+from understudy.bench.away.pieces import FileInPieces, FileState, join, split
 from understudy.errors import UserError
 
 CONTENT = bytes(range(100)) + b"the end"
@@ -33,7 +33,7 @@ def test_what_was_split_is_joined(tmp_path: Path, room: Path, most: int, number:
     assert all(path.stat().st_size <= most for path in room.iterdir())
     join(file, room, tmp_path / "whole", "whole")
     assert (tmp_path / "whole").read_bytes() == CONTENT
-    assert file.is_whole_at(tmp_path / "whole")
+    assert file.state_at(tmp_path / "whole") is FileState.THERE
     assert {p.stat().st_mode & 0o777 for p in (*room.iterdir(), tmp_path / "whole")} == {0o600}
 
 
@@ -69,9 +69,9 @@ def test_each_piece_that_is_not_whole_is_named(
                 harm
             ]
         )
-    state = PieceState.MISSING if harm in ("missing", "renamed") else PieceState.DAMAGED
+    state = FileState.MISSING if harm in ("missing", "renamed") else FileState.DAMAGED
     assert [p.state(room) for p in file.pieces] == [
-        state if n == number else PieceState.THERE for n in range(5)
+        state if n == number else FileState.THERE for n in range(5)
     ]
     with pytest.raises(
         UserError, match=rf"^piece {number + 1} of 5 of x is {state}: bring {path.name}"

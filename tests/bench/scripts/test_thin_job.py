@@ -13,7 +13,11 @@ from tests.bench.scripts.test_tuning_table import DENOISER
 from tests.scripts import load_script
 from tests.workplace import Workplace
 from understudy.bench.away import fit_jobs as away
-from understudy.bench.away.job import FitJob
+from understudy.bench.away.job import FORMAT, FitJob
+from understudy.bench.away.joining import join_files
+from understudy.bench.away.manifest import PIECES, Manifest
+from understudy.bench.away.packed_files import PIECE_SIZE
+from understudy.bench.away.pieces import split
 from understudy.errors import UserError
 from understudy.privacy.plan.mechanisms import DPSGD, NoisySum
 
@@ -101,10 +105,13 @@ def test_images_that_are_not_public_are_refused_whatever_they_are_called(
     with pytest.raises(SystemExit, match=r"protects nobody; .* not scans"):
         script.require_public(root, [replace(job, title=job.title.replace("digits", "scans"))])
     (name,) = job.records.values()
-    with np.load(root / name) as kept:
+    with np.load(join_files(root, [name]).path(name)) as kept:
         columns = dict(kept)
     columns["features"] = 255 - columns["features"]
     np.savez(root / name, **columns)
+    with (root / name).open("rb") as file:  # as if it had been packed so
+        packed_so = split(file, root / PIECES, PIECE_SIZE)
+    Manifest.read(root, FORMAT).with_file(name, packed_so).write(root)
     (folder,) = away.job_folders(root)
     with pytest.raises(SystemExit, match="images that are not those of digits"):
         script.main([str(root), "--images", "4"])

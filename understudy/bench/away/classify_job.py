@@ -57,8 +57,8 @@ class ClassifyJob:
     def short(self) -> str:
         return self.keys["evaluate"][:SHORT]
 
-    def write(self, folder: Path) -> None:
-        """Into a cell of a job, whole or not at all."""
+    def write(self, folder: Path) -> Path:
+        """Into a cell of a job, whole or not at all; gives the file."""
         plain = {name: getattr(self, name) for name in _PLAIN}
         content = {
             "format": FORMAT,
@@ -66,7 +66,9 @@ class ClassifyJob:
             "protocol": self.protocol.to_json(),
             "schema": self.schema.to_json(),
         }
-        replace_json(folder / f"classify-{self.short}.json", content)
+        path = folder / f"classify-{self.short}.json"
+        replace_json(path, content)
+        return path
 
     @staticmethod
     def read(path: Path) -> ClassifyJob:

@@ -76,7 +76,7 @@ def _pack_one(
     target.mkdir(parents=True, exist_ok=True, mode=0o700)
     _carry_figures(standing, target)
     folder.write_cell(cell_to_json(cell), keys)
-    _job_of(standing, prepared, protocol, files, samples).write(target)
+    files.add_document(_job_of(standing, prepared, protocol, files, samples).write(target))
     return target.name, ""
 
 

@@ -24,14 +24,20 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import cast
 
 from understudy.bench.away.classify_job import ClassifyJob
 from understudy.bench.away.classifying import classify_away
 from understudy.bench.away.job import FILE, FitJob, package_digest
-from understudy.bench.away.joining import JoinedFiles, files_needed, join_files, survey
+from understudy.bench.away.joining import (
+    JoinedFiles,
+    cells_named,
+    check_documents,
+    files_needed,
+    join_files,
+    survey,
+)
 from understudy.bench.away.result import check_result_place, write_result
 from understudy.bench.evidence.provenance import Provenance
 from understudy.bench.work.code_digest import code_digest
@@ -62,9 +68,10 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         if not set(phases) <= set(PHASES):
             raise UserError(f"--phases takes {', '.join(PHASES)}, by comma, not {asked.phases}.")
-        cells = job_folders(asked.job, asked.cells)
         if asked.check:
-            return say_what_is_there(asked.job, cells)
+            return say_what_is_there(asked.job, asked.cells)
+        check_documents(asked.job, asked.cells)
+        cells = job_folders(asked.job, asked.cells)
         if asked.result is not None:
             check_result_place(asked.result)
         team = Team.join(choose_device(asked.device))
@@ -84,15 +91,15 @@ def main(words: Sequence[str] | None = None) -> int:
     return code
 
 
-def say_what_is_there(job: Path, folders: Sequence[Path]) -> int:
-    """A line for each file that these cells need, and for each piece that is missing or damaged."""
-    found = survey(job, files_needed(folders))
+def say_what_is_there(job: Path, cells: str) -> int:
+    """A line for each file that these cells need, and for all that is missing or damaged."""
+    found = survey(job, cells)
     for line in found.lines:
         print(line)
     if not found.lacking:
         print("nothing is missing.")
         return OK
-    print(f"bring what is missing or damaged into {job}: {found.lacking} pieces.")
+    print(f"bring what is missing or damaged into {job}: {found.lacking} files.")
     return LACKING
 
 
@@ -149,16 +156,8 @@ def _title(folder: Path) -> str:
 
 def job_folders(job: Path, pattern: str = "*") -> list[Path]:
     """The cells of a job whose names fit a pattern as of files, in the order of their names."""
-    found = sorted({p.parent for p in (job / "cells").glob("*/*.json") if _is_job(p)})
-    if not found:
-        raise UserError(f"{job} holds no jobs; make some with understudy bench pack.")
-    chosen = [folder for folder in found if fnmatchcase(folder.name, pattern)]
-    if not chosen:
-        raise UserError(
-            f"no cell of {job} is named like --cells {pattern}; there are "
-            f"{', '.join(folder.name for folder in found)}."
-        )
-    return chosen
+    found = {p.parent.name for p in (job / "cells").glob("*/*.json") if _is_job(p)}
+    return [job / "cells" / name for name in cells_named(pattern, found, job)]
 
 
 def work_on_cell(

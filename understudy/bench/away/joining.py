@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
 
 from understudy.bench.away.classify_job import ClassifyJob
 from understudy.bench.away.job import FILE, FORMAT, FitJob
 from understudy.bench.away.manifest import PIECES, Manifest, alone_in
-from understudy.bench.away.pieces import PieceState, join
+from understudy.bench.away.pieces import FileInPieces, FileState, join
 from understudy.errors import UserError
 
 
@@ -31,10 +32,10 @@ class JoinedFiles:
 
 @dataclass(frozen=True)
 class Survey:
-    """What there is of some files of a job.
+    """What there is of a job.
 
-    lines: one for each file and for each piece that something is wrong with.
-    lacking: how many pieces are missing or damaged.
+    lines: one for each file in pieces, and for all that is missing or damaged.
+    lacking: how many files, pieces among them, are missing or damaged.
     """
 
     lines: tuple[str, ...]
@@ -52,26 +53,63 @@ def files_needed(folders: Iterable[Path]) -> frozenset[str]:
     return frozenset(found)
 
 
-def survey(job: Path, names: Collection[str]) -> Survey:
-    """Say of each file whether it is joined, or can be, and which pieces it lacks."""
+def check_documents(job: Path, cells: str = "*") -> None:
+    """Refuse cells, by a pattern as of files, whose own description is not what was packed."""
+    for name, state in _documents(Manifest.read(job, FORMAT), job, cells).items():
+        if state is not FileState.THERE:
+            raise UserError(f"{name} of {job} is {state}: bring it again from where it was packed.")
+
+
+def survey(job: Path, cells: str = "*") -> Survey:
+    """Say of what these cells need whether it is there, or can be joined, or what is lacking."""
     manifest, room = Manifest.read(job, FORMAT), job / PIECES
-    lines, lacking = [], set()
+    documents = _documents(manifest, job, cells)
+    lines = [f"{s:<8} {n}" for n, s in documents.items() if s is not FileState.THERE]
+    lacking = set(lines)
+    names = manifest.files.keys() if lacking else files_needed((job / n).parent for n in documents)
     for name in sorted(names):
         file = manifest.file(name, job)
-        if file.is_whole_at(job / name):
+        if file.state_at(job / name) is FileState.THERE:
             lines.append(f"joined   {name}")
             continue
-        states = [piece.state(room) for piece in file.pieces]
-        there = sum(state is PieceState.THERE for state in states)
-        lines.append(f"pieces   {name}: {there} of {len(states)} are there")
-        for number, (piece, state) in enumerate(zip(file.pieces, states, strict=True), start=1):
-            if state is not PieceState.THERE:
-                lines.append(f"{state:<8} {piece.name}: piece {number} of {len(states)} of {name}")
-                lacking.add(piece)
+        bad = _lacking_pieces(file, room, name)
+        there = sum(piece.name not in bad for piece in file.pieces)
+        lines += [f"pieces   {name}: {there} of {len(file.pieces)} are there", *bad.values()]
+        lacking |= bad.keys()
     known = {piece.name for piece in manifest.pieces()}
     strange = sorted(p.name for p in room.glob("*") if p.name not in known)
     lines += [f"unknown  {name}: no piece of this job" for name in strange]
     return Survey(tuple(lines), len(lacking))
+
+
+def cells_named(pattern: str, names: Iterable[str], job: Path) -> list[str]:
+    """Those cells of a job that fit a pattern as of files; none is an error."""
+    found = sorted(set(names))
+    if not found:
+        raise UserError(f"{job} holds no jobs; make some with understudy bench pack.")
+    chosen = [name for name in found if fnmatchcase(name, pattern)]
+    if not chosen:
+        raise UserError(
+            f"no cell of {job} is named like --cells {pattern}; there are {', '.join(found)}."
+        )
+    return chosen
+
+
+def _documents(manifest: Manifest, job: Path, cells: str) -> dict[str, FileState]:
+    """How each document of these cells lies there."""
+    of = {name: PurePosixPath(name).parent.name for name in manifest.documents}
+    chosen = cells_named(cells, of.values(), job)
+    return {n: manifest.documents[n].state_at(job / n) for n, cell in of.items() if cell in chosen}
+
+
+def _lacking_pieces(file: FileInPieces, room: Path, name: str) -> dict[str, str]:
+    """A line for each piece that is missing or damaged, by the piece's name."""
+    of = len(file.pieces)
+    return {
+        piece.name: f"{state:<8} {piece.name}: piece {number} of {of} of {name}"
+        for number, piece in enumerate(file.pieces, start=1)
+        if (state := piece.state(room)) is not FileState.THERE
+    }
 
 
 def join_files(job: Path, names: Collection[str], *, drop: bool = False) -> JoinedFiles:
@@ -84,7 +122,7 @@ def join_files(job: Path, names: Collection[str], *, drop: bool = False) -> Join
     with alone_in(job):
         for name in sorted(names):
             file, target = manifest.file(name, job), job / name
-            if not file.is_whole_at(target):
+            if file.state_at(target) is not FileState.THERE:
                 target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 join(file, room, target, name)
             if drop:

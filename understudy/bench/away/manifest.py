@@ -1,7 +1,7 @@
-"""What says which files travel in pieces: `manifest.json`, of a job or of a result.
+"""What says which files travel: `manifest.json`, of a job or of a result.
 
-FOLDER/manifest.json      every file with length and digest, and its pieces with theirs
-FOLDER/pieces/*.piece     the pieces, each called by its digest
+FOLDER/manifest.json has every file with length and digest, and its pieces with theirs;
+FOLDER/pieces/*.piece are the pieces, each called by its digest.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
-from understudy.bench.away.pieces import FileInPieces, Piece
+from understudy.bench.away.pieces import Content, FileInPieces, Piece
 from understudy.durable import OWNER_ONLY, replace_durably
 from understudy.errors import UserError, reading
 
@@ -29,15 +29,19 @@ class Manifest:
     """The files of one folder by the names that they have in it, once joined.
 
     form: what the folder is, with the number of its format.
+    files: those that travel in pieces. documents: small ones, which travel as they are.
     """
 
     form: str
     files: Mapping[str, FileInPieces] = field(default_factory=dict)
+    documents: Mapping[str, Content] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
         """Whole or not at all, for its owner alone: it holds digests of private records."""
         files = {name: file.to_json() for name, file in sorted(self.files.items())}
-        content = json.dumps({"format": self.form, "files": files}, indent=1)
+        documents = {name: one.to_json() for name, one in sorted(self.documents.items())}
+        whole = {"format": self.form, "documents": documents, "files": files}
+        content = json.dumps(whole, indent=1)
         replace_durably(folder / MANIFEST, content.encode(), OWNER_ONLY)
 
     @staticmethod
@@ -57,10 +61,14 @@ class Manifest:
             )
         with reading(path):
             files = {_plain(k): FileInPieces.from_json(v) for k, v in data["files"].items()}
-        return Manifest(form, files)
+            documents = {_plain(k): Content.from_json(v) for k, v in data["documents"].items()}
+        return Manifest(form, files, documents)
 
     def with_file(self, name: str, file: FileInPieces) -> Manifest:
-        return Manifest(self.form, {**self.files, name: file})
+        return replace(self, files={**self.files, name: file})
+
+    def with_document(self, name: str, content: Content) -> Manifest:
+        return replace(self, documents={**self.documents, name: content})
 
     def file(self, name: str, folder: Path) -> FileInPieces:
         if name not in self.files:

@@ -151,7 +151,9 @@ def _send_away(
     book = open_book(prepared.config, home)
     book.enter(plan.ident, plan, facts=packed_facts(folder, packed.token))
     name = _slug(f"{standing.cell.title} {packed.keys.fit[:8]}")
-    write_job_folder(files.root / "cells" / name, _job_of(prepared, standing, files, book))
+    target = files.root / "cells" / name
+    write_job_folder(target, _job_of(prepared, standing, files, book))
+    files.add_document(target / FILE)
     folder.run.write_json(PACKED, asdict(replace(packed, is_away=True)))
     return name
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from understudy.bench.away.job import FORMAT
 from understudy.bench.away.manifest import MANIFEST, PIECES, Manifest, alone_in, scratch_in
-from understudy.bench.away.pieces import MEBIBYTE, file_digest, split
+from understudy.bench.away.pieces import MEBIBYTE, Content, split
 from understudy.data.record_arrays import arrays_of
 from understudy.data.records import Records
 from understudy.durable import OWNER_ONLY, new_file
@@ -72,7 +72,14 @@ class PackedFiles:
             with path.open("rb") as source:
                 shutil.copyfileobj(source, file, MEBIBYTE)
 
-        return self._add(f"weights/{file_digest(path)[:16]}{path.suffix}", write)
+        return self._add(f"weights/{Content.of(path).sha256[:16]}{path.suffix}", write)
+
+    def add_document(self, path: Path) -> None:
+        """Name a small file of the job as it lies there; it travels as it is."""
+        name = path.relative_to(self.root).as_posix()
+        with alone_in(self.root):
+            manifest = Manifest.read(self.root, FORMAT)
+            manifest.with_document(name, Content.of(path)).write(self.root)
 
     def _add(self, name: str, write: Callable[[BinaryIO], None]) -> str:
         with scratch_in(self.root) as room:

@@ -24,8 +24,8 @@ _CHUNK = MEBIBYTE
 _SHA256 = re.compile("[0-9a-f]{64}")
 
 
-class PieceState(StrEnum):
-    """How a piece lies where it is needed."""
+class FileState(StrEnum):
+    """How a file lies where it is needed."""
 
     THERE = "there"
     MISSING = "missing"
@@ -33,57 +33,68 @@ class PieceState(StrEnum):
 
 
 @dataclass(frozen=True)
-class Piece:
-    """Some bytes of a file, by their digest."""
+class Content:
+    """What a file holds, by digest and length."""
 
     sha256: str
     length: int
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for what is no digest: a piece is found by its digest as a name."""
+        if not _SHA256.fullmatch(self.sha256):
+            raise ValueError("a digest is not 64 hexadecimal digits")
+
+    @staticmethod
+    def of(path: Path) -> Content:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            return Content(digest, file.tell())
+
+    def state_at(self, path: Path) -> FileState:
+        """Whether a file holds this very content; every byte of it is read."""
+        if not path.is_file():
+            return FileState.MISSING
+        found = Content.of(path)
+        same = (found.sha256, found.length) == (self.sha256, self.length)
+        return FileState.THERE if same else FileState.DAMAGED
+
+    def to_json(self) -> dict[str, Any]:
+        return {"sha256": self.sha256, "length": self.length}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Content:
+        return Content(data["sha256"], data["length"])
+
+
+@dataclass(frozen=True)
+class Piece(Content):
+    """Some bytes of a file, in a file of their own."""
 
     @property
     def name(self) -> str:
         return f"{self.sha256}{ENDING}"
 
-    def state(self, room: Path) -> PieceState:
-        """Of this piece in a folder of pieces; every byte of it is read."""
-        path = room / self.name
-        if not path.is_file():
-            return PieceState.MISSING
-        whole = path.stat().st_size == self.length and file_digest(path) == self.sha256
-        return PieceState.THERE if whole else PieceState.DAMAGED
+    def state(self, room: Path) -> FileState:
+        """Of this piece in a folder of pieces."""
+        return self.state_at(room / self.name)
 
 
 @dataclass(frozen=True)
-class FileInPieces:
-    """A whole file: its digest and length, and its pieces in their order."""
+class FileInPieces(Content):
+    """A whole file, and its pieces in their order."""
 
-    sha256: str
-    length: int
     pieces: tuple[Piece, ...]
 
     def to_json(self) -> dict[str, Any]:
-        pieces = [{"sha256": piece.sha256, "length": piece.length} for piece in self.pieces]
-        return {"sha256": self.sha256, "length": self.length, "pieces": pieces}
+        return {**super().to_json(), "pieces": [piece.to_json() for piece in self.pieces]}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> FileInPieces:
-        """Raises ValueError for what no split makes: a piece is found by its digest as a name."""
-        pieces = tuple(Piece(p["sha256"], p["length"]) for p in data["pieces"])
-        found = FileInPieces(data["sha256"], data["length"], pieces)
-        if not all(
-            _SHA256.fullmatch(digest) for digest in (found.sha256, *(p.sha256 for p in pieces))
-        ):
-            raise ValueError("a digest is not 64 hexadecimal digits")
-        if found.length != sum(piece.length for piece in pieces):
+        """Raises ValueError for what no split makes."""
+        pieces = tuple(Piece(each["sha256"], each["length"]) for each in data["pieces"])
+        if data["length"] != sum(piece.length for piece in pieces):
             raise ValueError("the pieces of a file are not as long as the file")
-        return found
-
-    def is_whole_at(self, path: Path) -> bool:
-        """Whether this very file lies there; every byte of it is read."""
-        return (
-            path.is_file()
-            and path.stat().st_size == self.length
-            and file_digest(path) == self.sha256
-        )
+        return FileInPieces(data["sha256"], data["length"], pieces)
 
 
 def split(source: BinaryIO, room: Path, most: int) -> FileInPieces:
@@ -97,7 +108,7 @@ def split(source: BinaryIO, room: Path, most: int) -> FileInPieces:
     while content := source.read(most):
         whole.update(content)
         piece = Piece(hashlib.sha256(content).hexdigest(), len(content))
-        if piece.state(room) is not PieceState.THERE:
+        if piece.state(room) is not FileState.THERE:
             replace_durably(room / piece.name, content, OWNER_ONLY)
         pieces.append(piece)
     return FileInPieces(whole.hexdigest(), sum(p.length for p in pieces), tuple(pieces))
@@ -136,8 +147,3 @@ def _chunks(piece: Piece, room: Path, words: str) -> Iterator[bytes]:
             yield chunk
     if digest.hexdigest() != piece.sha256:
         raise UserError(f"{words} is damaged: bring {piece.name} into {room} again.")
-
-
-def file_digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

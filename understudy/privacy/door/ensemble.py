@@ -15,9 +15,10 @@ from torch import nn
 from understudy.data.records import Records
 from understudy.data.splits import shard_of
 from understudy.errors import PrivacyError, UserError
+from understudy.nets.per_example.twins import twin_of
 from understudy.nets.rng_isolation import isolated_rng
 from understudy.privacy.door.batch import TRIAL_ROWS, Batch, extreme_batch, make_batch
-from understudy.privacy.door.one_of_shards import OneOfShardsSession
+from understudy.privacy.door.one_of_shards import InputLoss, OneOfShardsSession
 from understudy.privacy.door.sealed_models import (
     form_of_model,
     models_from_state,
@@ -196,9 +197,7 @@ class Ensemble:
             planned, len(inputs), lambda: self._votes(inputs, width), deviation
         )
 
-    def noisy_gradients(
-        self, inputs: torch.Tensor, loss: Callable[[nn.Module, torch.Tensor], torch.Tensor]
-    ) -> torch.Tensor:
+    def noisy_gradients(self, inputs: torch.Tensor, loss: InputLoss) -> torch.Tensor:
         """The noisy sum of the models' gradients with respect to a whole batch of inputs.
 
         Guarantee: each model's gradient tensor is clipped as one vector to L2 norm `clip`;
@@ -217,41 +216,31 @@ class Ensemble:
 
         return self._door.release(planned, 1, exact, planned.sigma * 2 * planned.clip)
 
-    def gradients_of_one(
-        self, loss: Callable[[nn.Module, torch.Tensor], torch.Tensor], name: str | None = None
-    ) -> OneOfShardsSession:
+    def gradients_of_one(self, loss: InputLoss, name: str | None = None) -> OneOfShardsSession:
         """A session of noisy gradients, each of one shard that the door draws in secret; see
         `OneOfShardsSession.step` for the guarantee."""
         planned = self._planned(OneOfShardsGradients, name)
         return OneOfShardsSession(self._door, planned, self, loss)
 
-    def try_gradient(
-        self, inputs: torch.Tensor, loss: Callable[[nn.Module, torch.Tensor], torch.Tensor]
-    ) -> None:
-        """Refuse a loss that fails with the model of made-up records, or that teaches it: of the
-        shards' models only the drawn one would learn, and would tell afterwards that it was."""
-        before = {name: t.clone() for name, t in self._made_up.state_dict().items()}
-        self._gradient(self._made_up, inputs, loss)
-        after = self._made_up.state_dict()
-        if self._made_up.training or any(not torch.equal(before[n], t) for n, t in after.items()):
-            raise PrivacyError(
-                "the loss changes the model that it is called with; a shard's model may not "
-                "depend on whether it was drawn. Train all of them with advance."
-            )
+    def try_gradient(self, inputs: torch.Tensor, loss: InputLoss) -> None:
+        """Let a loss that fails do so with the model of made-up records."""
+        self._gradient_of_copy(self._made_up, inputs, loss)
 
-    def gradient_of_shard(
-        self,
-        shard: int,
-        inputs: torch.Tensor,
-        loss: Callable[[nn.Module, torch.Tensor], torch.Tensor],
-    ) -> torch.Tensor:
+    def gradient_of_shard(self, shard: int, inputs: torch.Tensor, loss: InputLoss) -> torch.Tensor:
         """One shard's gradient, before clip and noise: for sessions behind the door alone.
 
-        An empty shard answers zero, and takes as long as one that is not.
+        The loss gets a copy of the model, so that no model depends on whether it was drawn. An
+        empty shard answers zero, and takes as long as another.
         """
         model = self._of_shard[shard]
-        found = self._gradient(self._made_up if model is None else model, inputs, loss)
+        asked = self._made_up if model is None else model
+        found = self._gradient_of_copy(asked, inputs, loss)
         return torch.zeros_like(found) if model is None else found
+
+    def _gradient_of_copy(
+        self, model: nn.Module, inputs: torch.Tensor, loss: InputLoss
+    ) -> torch.Tensor:
+        return self._gradient(twin_of(model, shares=False), inputs, loss)
 
     def _votes(self, inputs: torch.Tensor, classes: int) -> torch.Tensor:
         counts = torch.zeros(len(inputs), classes, dtype=torch.float64, device=inputs.device)
@@ -274,7 +263,7 @@ class Ensemble:
         self,
         model: nn.Module,
         inputs: torch.Tensor,
-        loss: Callable[[nn.Module, torch.Tensor], torch.Tensor],
+        loss: InputLoss,
     ) -> torch.Tensor:
         with isolated_rng(self._door.noise.callback_stream_seed()):
             return _input_gradient(model, inputs, loss)
@@ -312,7 +301,7 @@ def _refuse_shared_memory(models: list[nn.Module]) -> None:
 def _input_gradient(
     model: nn.Module,
     inputs: torch.Tensor,
-    loss: Callable[[nn.Module, torch.Tensor], torch.Tensor],
+    loss: InputLoss,
 ) -> torch.Tensor:
     leaf = inputs.detach().clone().requires_grad_()
     (gradient,) = torch.autograd.grad(loss(model, leaf), leaf)

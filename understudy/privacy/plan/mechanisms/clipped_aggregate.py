@@ -35,6 +35,9 @@ class ClippedAggregate(Stepwise):
     def sensitivity(self) -> float:
         return 2 * self.clip
 
+    def passes(self, count: int) -> float:
+        return self.rate * count
+
     def events(self, uses: int) -> tuple[Event, ...]:
         return (PoissonGaussian(self.sigma, self.rate, uses),) if uses else ()
 

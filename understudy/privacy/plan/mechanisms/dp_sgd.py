@@ -22,6 +22,8 @@ class DPSGD(Stepwise):
     """
 
     kind: ClassVar[str] = "dp-sgd"
+    title: ClassVar[str] = "noisy gradient sums on random samples (DP-SGD)"
+    use_word: ClassVar[str] = "step"
     probe: ClassVar[str] = "understudy.audit.probes:step_cases"
     name: str
     steps: int
@@ -34,6 +36,9 @@ class DPSGD(Stepwise):
     @property
     def sensitivity(self) -> float:
         return self.clip
+
+    def passes(self, count: int) -> float:
+        return self.rate * count * self.multiplicity
 
     def events(self, uses: int) -> tuple[Event, ...]:
         return (PoissonGaussian(self.sigma, self.rate, uses),) if uses else ()

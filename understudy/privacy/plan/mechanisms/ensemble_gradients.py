@@ -20,6 +20,8 @@ class EnsembleGradients(EnsembleQueries):
     """
 
     kind: ClassVar[str] = "ensemble-gradients"
+    title: ClassVar[str] = "noisy gradients of models on disjoint shards"
+    use_word: ClassVar[str] = "query"
     probe: ClassVar[str] = "understudy.audit.probes:gradient_cases"
     name: str
     shards: int

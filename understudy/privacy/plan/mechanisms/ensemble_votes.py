@@ -20,6 +20,8 @@ class EnsembleVotes(EnsembleQueries):
     """
 
     kind: ClassVar[str] = "ensemble-votes"
+    title: ClassVar[str] = "noisy votes of models on disjoint shards"
+    use_word: ClassVar[str] = "query"
     probe: ClassVar[str] = "understudy.audit.probes:vote_cases"
     name: str
     shards: int

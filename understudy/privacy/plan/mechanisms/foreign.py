@@ -24,6 +24,7 @@ class ForeignMechanism(Mechanism):
     uses, whole as soon as one use is spent, so never below them; no door runs it.
     """
 
+    title: ClassVar[str] = "a mechanism of a package that is not installed here"
     probe: ClassVar[str] = "its package is not installed here"
 
     kind: str  # type: ignore[misc]  # another word in each instance, where others have one
@@ -62,6 +63,14 @@ class ForeignMechanism(Mechanism):
         return (
             f"What {self.kind!r} of {self.shipped_by} does is not known here, where that is not "
             "installed; it is priced by the events that the plan states."
+        )
+
+    @property
+    def caveat(self) -> str | None:
+        return (
+            f"{self.name!r} is a {self.kind!r} of {self.shipped_by}, which is not installed here: "
+            "it was priced by the events that its plan states. Whether these follow from what it "
+            "does was not checked; install the package to check that."
         )
 
     def written(self) -> dict[str, Any]:

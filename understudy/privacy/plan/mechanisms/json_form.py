@@ -29,6 +29,8 @@ def check_mechanism(mechanism: Mechanism) -> None:
     """Refuse what could not be planned, written and read back with the same meaning."""
     if not (isinstance(mechanism.name, str) and isinstance(mechanism.part, str)):
         raise UserError("name and part of a mechanism must be words.")
+    if not all(isinstance(value, int | float | str) for value in mechanism.written().values()):
+        raise UserError(f"every field of {mechanism.name!r} must be a number or a word.")
     if not isinstance(mechanism, ForeignMechanism):
         entry_of(mechanism)
     mechanism.check()
@@ -85,8 +87,9 @@ def _of_package(entry: MechanismEntry, values: dict[str, Any]) -> Mechanism:
 
 def _absent(kind: object, values: dict[str, Any]) -> ForeignMechanism:
     if not isinstance(kind, str) or "events" not in values:
-        known = ", ".join(mechanism_kinds())
-        raise UserError(f"unknown mechanism {kind!r}; this version knows {known}.")
+        known, shipper = ", ".join(mechanism_kinds()), values.get("shipped_by")
+        whose = f" of {shipper}, which is not installed here" if isinstance(shipper, str) else ""
+        raise UserError(f"unknown mechanism {kind!r}{whose}; this version knows {known}.")
     uses, events, shipper = _taken(values, kind)
     try:
         name, part = values.pop("name"), values.pop("part")

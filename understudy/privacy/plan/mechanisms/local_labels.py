@@ -19,6 +19,8 @@ class LocalLabels(Mechanism):
     """
 
     kind: ClassVar[str] = "local-labels"
+    title: ClassVar[str] = "labels that left one by one, by randomised response"
+    use_word: ClassVar[str] = "release"
     probe: ClassVar[str] = (
         "no value moves: it answers at random, and the odds of its answers are measured"
     )

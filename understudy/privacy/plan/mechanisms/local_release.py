@@ -19,6 +19,8 @@ class LocalRelease(Mechanism):
     """
 
     kind: ClassVar[str] = "local-release"
+    title: ClassVar[str] = "records that left one by one, each with its own noise"
+    use_word: ClassVar[str] = "release"
     probe: ClassVar[str] = "understudy.audit.probes:local_cases"
     name: str
     radius: float

@@ -33,6 +33,12 @@ class Mechanism(ABC):
     kind: ClassVar[str]
     """The word for it in plans, ledgers and claims, which never changes its meaning."""
 
+    title: ClassVar[str]
+    """What it is, as a few words of a table."""
+
+    use_word: ClassVar[str] = "use"
+    """What one use of it is called there; its plural ends in s or ies."""
+
     is_private: ClassVar[bool] = True
     """Whether it adds noise at all."""
 
@@ -43,7 +49,7 @@ class Mechanism(ABC):
     """Whether its noise can be drawn and added in whole numbers; then it has a field `noise`."""
 
     probe: ClassVar[str]
-    """`package.module:function` by which an audit measures how far one unit moves what it
+    """`package.module:function` that gives an audit its `Probe`s: how far one unit moves what it
     releases (see `understudy.audit.probes`); where nothing is released that moves, the
     reason, as words."""
 
@@ -81,6 +87,11 @@ class Mechanism(ABC):
     @abstractmethod
     def example(cls) -> Self:
         """A small one with valid numbers, as tests and audits try it."""
+
+    @property
+    def caveat(self) -> str | None:
+        """What whoever checks a claim that rests on it must be told, if anything."""
+        return None
 
     def written(self) -> dict[str, Any]:
         """Its fields as a plan writes them, in an order that stays.

@@ -20,6 +20,9 @@ class NoisyHistogram(OneShot):
     """
 
     kind: ClassVar[str] = "noisy-histogram"
+    title: ClassVar[str] = "noisy histogram"
+    use_word: ClassVar[str] = "release"
+    probe: ClassVar[str] = "understudy.audit.probes:histogram_cases"
     name: str
     bins: int
     sigma: float

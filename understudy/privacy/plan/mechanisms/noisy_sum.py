@@ -21,6 +21,9 @@ class NoisySum(OneShot):
     """
 
     kind: ClassVar[str] = "noisy-sum"
+    title: ClassVar[str] = "noisy sum over all units"
+    use_word: ClassVar[str] = "release"
+    probe: ClassVar[str] = "understudy.audit.probes:sum_cases"
     name: str
     clip: float
     sigma: float

@@ -84,7 +84,7 @@ def load_mechanism(entry: MechanismEntry) -> type[Mechanism]:
     if {"name", "part"} - set(named) or set(RESERVED) & set(named):
         raise UserError(f"{where} needs fields name and part, and none of {', '.join(RESERVED)}.")
     lacking = sorted(getattr(found, "__abstractmethods__", ()))
-    lacking += [word for word in ("probe",) if not hasattr(found, word)]
+    lacking += [word for word in ("title", "probe") if not hasattr(found, word)]
     if lacking:
         raise UserError(f"{where} lacks {', '.join(lacking)}.")
     return found

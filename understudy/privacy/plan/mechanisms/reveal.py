@@ -14,6 +14,8 @@ class Reveal(Mechanism):
     """Raw records leave the door. No guarantee; the claim is then empirical."""
 
     kind: ClassVar[str] = "reveal"
+    title: ClassVar[str] = "raw records left the door, without noise"
+    use_word: ClassVar[str] = "reveal"
     is_private: ClassVar[bool] = False
     probe: ClassVar[str] = "no bound is declared: raw records leave"
     name: str

@@ -27,6 +27,11 @@ class Stepwise(Mechanism):
     def uses(self) -> int:
         return self.steps
 
+    def passes(self, count: int) -> float | None:
+        """How many records a step is expected to read of so many declared ones, if it samples."""
+        del count
+        return None
+
     @property
     def noise_multiplier(self) -> float | None:
         return self.sigma

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.audit import bad_methods as bad
+from tests.run.public_method import Tinted, TintedByDefault, write_tint
 from understudy.audit.check_method import CheckResult, check_method
+from understudy.data.weights import given_weights
+from understudy.errors import UserError
 
 FIT = "fits within its plan"
 REPLAY = "depends on records only through the door (replay)"
@@ -60,3 +65,26 @@ def test_each_mistake_fails_the_check_meant_for_it(
 
 def _pass(self: object) -> None:
     del self
+
+
+class TestPublicWeights:
+    """Public records are made up; weights are the author's."""
+
+    def test_they_are_given_by_name(self, tmp_path: Path) -> None:
+        warm = given_weights(str(write_tint(tmp_path / "warm.npz", 0.5)))
+        results = check_method(Tinted(), weights={"warm": warm})
+        assert failures(results) == {}
+        assert [r.name for r in results][-2:] == [REPLAY, BARE]
+
+    def test_those_that_are_needed_cannot_be_made_up(self) -> None:
+        found = failures(check_method(Tinted()))
+        assert list(found) == [FIT]
+        assert "cannot be made up; name them with --weights warm=FILE." in found[FIT]
+
+    def test_the_methods_own_choice_is_taken_from_the_catalog(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("UNDERSTUDY_WEIGHTS", str(tmp_path))
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        with pytest.raises(UserError, match=r"weights lenet_mnist\.npz were not found"):
+            check_method(TintedByDefault())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests import drawing
+from tests.run.public_method import TINTED
 from tests.workplace import SMALL_GAN, SMALL_MERF, Workplace
 
 RUN = ("synthesize", "photos", *SMALL_MERF, "--epsilon", "1", "-o", "out")
@@ -43,6 +44,10 @@ BAD_WORDS: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("--hide", "label"), ("--hide",)),
     (("--keep", "label"), ("--keep",)),
     (("--public", "digits"), ("--public",)),
+    (("--weights", "taef2"), ("dp-merf", "--weights")),
+    (("--method", "pdp-diffusion", "--public", "recods=digits"), ("'recods'", "mean records?")),
+    (("--method", "pdp-diffusion"), ("needs public data", "--public DATA")),
+    (("--method", TINTED, "--public", "faces=digits"), ("'warm'", "--weights warm=FILE")),
     (("--selected-among", "lr"), ("--selected-by",)),
     (("--selected-by", "eye"), ("--selected-among",)),
     (("--selection-covered",), ("--selected-among",)),

@@ -10,6 +10,7 @@ from unittest import mock
 import pytest
 
 from tests import drawing
+from tests.run.public_method import TINTED
 from tests.workplace import SMALL_MERF, Workplace
 from understudy import __version__
 from understudy.methods.config import resolve_config
@@ -36,6 +37,17 @@ def test_one_method_shows_its_settings(workplace: Workplace) -> None:
     assert {"features", "steps", "learning_rate"} <= {row["setting"] for row in rows}
     assert all(row["meaning"] for row in rows)
     workplace.run("methods", "dp-merv").refused("dp-merv", "dp-merf")
+
+
+def test_one_method_shows_its_public_inputs(workplace: Workplace) -> None:
+    said = workplace.run("methods", "pdp-diffusion").succeeded().out
+    assert "takes --public records=DATA (needed): " in said
+    said = workplace.run("methods", TINTED).succeeded().out
+    assert "takes --public scenes=DATA (not needed): images that are looked at" in said
+    assert "takes --weights warm=FILE (needed): the tint of the first class" in said
+    said = workplace.run("methods", f"{TINTED}ByDefault").succeeded().out
+    assert "takes --weights warm=FILE (lenet-mnist unless another is named): " in said
+    assert "takes --" not in workplace.run("methods", "dp-merf").succeeded().out
 
 
 def test_the_default_that_is_listed_is_the_one_that_is_used(workplace: Workplace) -> None:

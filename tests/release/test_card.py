@@ -3,6 +3,7 @@ from dataclasses import replace
 from understudy.data.schema import Attribute, Schema
 from understudy.release.card import card_problems, data_card
 from understudy.release.claim import Claim, Tuning
+from understudy.release.facts import InputFacts, PublicInput
 
 
 def test_card_says_the_claim_word_for_word(claim: Claim) -> None:
@@ -54,3 +55,14 @@ def test_a_card_under_a_title_that_nobody_can_see_is_caught(claim: Claim) -> Non
     for title in ("", " ", "Dig\u200bits", "Digits\u202e"):
         assert card_problems(data_card(claim, title, None), claim) != [], "a title that is none"
     assert card_problems(data_card(claim, "Digits", None), claim) == []
+
+
+def test_public_inputs_have_a_table_where_more_than_a_name_is_known(claim: Claim) -> None:
+    stated = PublicInput("fa|ces", "drawn", InputFacts("shapes", "records", None, "0" * 64))
+    known = data_card(replace(claim, public_inputs=(stated,)), "x", None).decode()
+    row = f"| shapes | records | fa\\|ces | drawn | unknown | {'0' * 64} |"
+    assert row in known.splitlines()
+    assert "\n\n## How to check it" in known
+    old = replace(claim, public_inputs=(PublicInput("faces", "drawn"),))
+    for other in (claim, old):
+        assert "used as" not in data_card(other, "x", None).decode()

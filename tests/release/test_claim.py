@@ -15,6 +15,7 @@ from understudy.data.schema import Attribute, Schema
 from understudy.errors import UserError
 from understudy.privacy.plan.mechanisms import Reveal
 from understudy.release.claim import Claim, RecordsSummary
+from understudy.release.facts import InputFacts, PublicInput
 
 Change = Callable[[dict[str, Any]], Any]
 
@@ -110,3 +111,45 @@ def test_reading_claims_is_cheap() -> None:
 def test_only_images_are_claimed_about(shape: tuple[int, ...]) -> None:
     with pytest.raises(UserError, match="a release holds images"):
         RecordsSummary(1, shape, Schema((Attribute("a", ("x",)),)))
+
+
+INPUT = PublicInput("taef2", "by a test", InputFacts("encoder", "weights", "MIT", "ab" * 32))
+
+
+def test_public_inputs_come_back_with_all_that_is_known_of_them(claim: Claim) -> None:
+    told = replace(claim, public_inputs=(INPUT,))
+    (written,) = told.to_json()["public_inputs"]
+    assert written == {
+        "name": "taef2",
+        "provenance": "by a test",
+        "use": "encoder",
+        "kind": "weights",
+        "licence": "MIT",
+        "sha256": "ab" * 32,
+    }
+    assert Claim.from_bytes(told.to_bytes()) == told
+
+
+def test_public_inputs_of_version_0_1_come_back_as_they_were(claim: Claim) -> None:
+    old = replace(claim, public_inputs=(PublicInput("faces", "drawn by code"),))
+    assert old.to_json()["public_inputs"] == [{"name": "faces", "provenance": "drawn by code"}]
+    assert Claim.from_bytes(old.to_bytes()) == old
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda d: d.pop("licence"), r"public_inputs\[0\]\.licence is missing"),
+        (lambda d: d.pop("sha256"), r"public_inputs\[0\]\.sha256 is missing"),
+        (lambda d: d.update(kind="notes"), r"public_inputs\[0\]\.kind must be records or weights"),
+        (lambda d: d.update(sha256="x"), r"public_inputs\[0\]\.sha256 must be 64"),
+        (lambda d: d.pop("use"), r"unknown field public_inputs\[0\]\.kind"),
+    ],
+)
+def test_a_public_input_is_stated_whole_or_as_version_0_1_did(
+    claim: Claim, change: Change, named: str
+) -> None:
+    data = json.loads(replace(claim, public_inputs=(INPUT,)).to_bytes())
+    change(data["public_inputs"][0])
+    with pytest.raises(UserError, match=named):
+        Claim.from_json(data)

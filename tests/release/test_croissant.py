@@ -1,14 +1,16 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import mlcroissant
 import numpy as np
 import pytest
 
-from tests.release.forge import make_records, make_story, planned_by, released_claim
+from tests.release.forge import FACTS, make_records, make_story, planned_by, released_claim
 from understudy.release.bundle import ReleaseInfo, write_release
 from understudy.release.claim import Claim
 from understudy.release.croissant import croissant_problems
+from understudy.release.facts import InputFacts, PublicInput
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -68,3 +70,17 @@ def test_nothing_in_the_metadata_is_free_but_title_and_licence(plain: ReleaseInf
         ('"sc:Integer"', '"sc:Text"'),
     ):
         assert problems(old, new) == ["croissant.json says something else than the claim gives."]
+
+
+def test_public_inputs_are_what_it_is_based_on(tmp_path: Path) -> None:
+    stated = InputFacts("shapes", "weights", "MIT", "ab" * 32)
+    inputs = (PublicInput("faces", "drawn", stated), PublicInput("old", "of version 0.1"))
+    records, story = make_records(count=5), make_story(replace(FACTS, public_inputs=inputs))
+    plan, facts = planned_by(story)
+    claim = released_claim(story, records)
+    write_release(
+        tmp_path / "out", records=records, claim=claim, plan=plan, facts=facts, title="Digits"
+    )
+    assert not mlcroissant.Dataset(tmp_path / "out" / "croissant.json").metadata.ctx.issues.errors
+    (work,) = json.loads((tmp_path / "out" / "croissant.json").read_text())["isBasedOn"]
+    assert (work["name"], work["license"], work["sha256"]) == ("faces", "MIT", "ab" * 32)

@@ -7,7 +7,7 @@ from tests.release.forge import make_claim, planned
 from understudy.data.records import Images
 from understudy.privacy.plan.mechanisms import NoisySum, Reveal
 from understudy.release.claim import Claim, Tuning
-from understudy.release.facts import MethodFacts, PublicInput, Randomness
+from understudy.release.facts import InputFacts, MethodFacts, PublicInput, Randomness
 from understudy.release.words import claim_in_words, delta_in_words, epsilon_in_words
 
 
@@ -109,5 +109,9 @@ def test_insecure_seed_public_inputs_and_unchanged_method_are_said(claim: Claim)
     assert any("for testing only" in s for s in claim_in_words(insecure))
     public = replace(claim, public_inputs=(PublicInput("faces", "drawn by code"),))
     assert any("faces (drawn by code)" in s for s in claim_in_words(public))
+    stated = PublicInput("faces", "drawn by code", InputFacts("shapes", "records", None, "0" * 64))
+    known = replace(claim, public_inputs=(stated,))
+    words = "faces, records used as 'shapes' (drawn by code; licence: unknown)"
+    assert any(words in s for s in claim_in_words(known))
     plain = replace(claim, method=MethodFacts("x", "a paper"))
     assert any("no change to the published form" in s for s in claim_in_words(plain))

@@ -194,6 +194,11 @@ class TestWeights:
         with pytest.raises(UserError, match=f"--weights lenet-mnist: .*but .* has {entry.sha256}"):
             prepared("digits", None, f"{TINTED}ByDefault")
 
+    def test_what_is_wrong_with_them_is_said_of_them(self, photos: str) -> None:
+        words = "^--weights notes: notes is neither a file nor in the catalog"
+        with pytest.raises(UserError, match=words):
+            tinted(photos, "faces=digits", "warm=notes")
+
     def test_what_the_method_cannot_use_costs_nothing(self, photos: str, tmp_path: Path) -> None:
         path = write_tint(tmp_path / "w.npz", 7.0)
         with pytest.raises(UserError, match="holds a tint outside 0 to 1"):
@@ -223,13 +228,13 @@ class TestWeights:
 
     @pytest.mark.parametrize(("claim", "epsilon"), [("central", 1.0), ("revealed", math.inf)])
     def test_an_encoder_of_private_records_is_not_public(
-        self, photos: str, tmp_path: Path, claim: str, epsilon: float
+        self, tmp_path: Path, claim: str, epsilon: float
     ) -> None:
         private = replace(PROVENANCE, claim=claim, epsilon=epsilon, delta=1e-5)
         path = tmp_path / "e.safetensors"
         write_encoder(path, encoder_of().with_provenance(private))
         with pytest.raises(UserError, match="learnt from private records, so it is not public"):
-            tinted(photos, "faces=digits", f"warm={path}")
+            public._weights(str(path), RunConfig("digits", TINTED, 1.0))
 
     def test_weights_alone_give_no_place_that_outlasts_the_run(self, tmp_path: Path) -> None:
         weights = {"warm": given_weights(str(write_tint(tmp_path / "w.npz", 0.5)))}

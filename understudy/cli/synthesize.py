@@ -29,6 +29,7 @@ from understudy.cli.options import (
     Weights,
     names,
 )
+from understudy.errors import UserError
 
 if TYPE_CHECKING:
     from understudy.privacy.team.team import Team
@@ -89,7 +90,6 @@ def command(
     home: Home = None,
 ) -> None:
     """Make a synthetic stand-in for DATA and release it with a claim that can be checked."""
-    from understudy.errors import UserError
     from understudy.run.config import RunConfig
     from understudy.run.synthesize import preview, synthesize
 
@@ -125,8 +125,7 @@ def command(
         _show_preview(preview(config, home=home, progress=progress), as_json)
         return
     out = out or Path(_release_name(config))
-    if name is not None and (name in ("", ".", "..") or Path(name).name != name):
-        raise UserError(f"--name must be one name without '/', not {name!r}; see --runs.")
+    run_folder = runs / _run_name(name, out)
     team = _team(device)
     if team is not None and not team.leads:
         _fit_along(config, team, home)
@@ -135,7 +134,7 @@ def command(
         result = synthesize(
             config,
             out,
-            run_folder=runs / (name or out.name),
+            run_folder=run_folder,
             resume=resume,
             signing_key=sign,
             title=title,
@@ -158,6 +157,15 @@ def _release_name(config: RunConfig) -> str:
     budget = "" if config.epsilon is None else f"-epsilon{config.epsilon:g}"
     words = f"{data}-{Path(config.method).name}{budget}"
     return re.sub(r"[^A-Za-z0-9._-]+", "-", words).strip("-.")
+
+
+def _run_name(name: str | None, out: Path) -> str:
+    """What the run folder is called; the release's name, where the owner gives none."""
+    if name is None:
+        return out.name
+    if name in ("", ".", "..") or Path(name).name != name:
+        raise UserError(f"--name must be one name without '/', not {name!r}; see --runs.")
+    return name
 
 
 def _team(device: str) -> Team | None:

@@ -11,9 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
+from tests import drawing
 from tests.bench.rig import cell, check_whole, run_all
+from tests.run.public_method import TINTED, write_tint
 from tests.workplace import Workplace
 from understudy.bench.away import fit_jobs as away
 from understudy.bench.away.collect import collect
@@ -31,6 +35,7 @@ from understudy.errors import UserError
 from understudy.progress import Silent
 
 ROOT = Path(__file__).parents[3]
+TINTS = {"warm": 0.8, "cold": 0.3}
 TINY = 100
 """Bytes of a piece: the records of a test are some tens of these."""
 
@@ -239,6 +244,46 @@ def test_weights_travel_by_name_with_what_is_told_of_them(workplace: Workplace) 
     assert found == replace(weights, path=found.path)
     assert found.path.read_bytes() == weights.path.read_bytes()
     assert found.path.suffix == ".safetensors"
+
+
+def test_a_job_without_public_records_has_no_place_that_outlasts_it(workplace: Workplace) -> None:
+    """Other jobs would find there what was made of a charged release."""
+    packed(workplace, cell(workplace))
+    (folder,) = away.job_folders(workplace / "job")
+    job = FitJob.read(folder)
+    public = away.method_inputs(job, join_files(workplace / "job", job.files), "cpu").public
+    assert (public.cache, dict(public.records)) == (None, {})
+
+
+def test_a_method_is_fitted_away_with_its_public_inputs(workplace: Workplace) -> None:
+    """Each under its own name, and stated in ledger and claim as at home."""
+    drawing.class_folder(workplace / "photos")
+    tints = {name: write_tint(workplace / f"{name}.npz", t) for name, t in TINTS.items()}
+    weights = tuple(f"{name}={path}" for name, path in tints.items())
+    mine = cell(
+        workplace,
+        TINTED,
+        dataset=str(workplace / "photos"),
+        public="faces=digits",
+        weights=weights,
+        settings=(),
+        limit=None,
+        epsilon=8.0,
+    )
+    (moved,) = packed(workplace, mine, size=4096)
+    assert moved.done, moved.words
+    for path in tints.values():
+        path.unlink()
+    assert away.main([str(workplace / "job"), "--device", "cpu"]) == 0
+    (moved,) = collect(workplace / "job", Workspace(workplace / "bench"), workplace.home)
+    assert moved.done, moved.words
+    (made,) = workplace.folder.glob("bench/**/means.safetensors")
+    means = load_file(made)["means"]
+    assert (means[0] == np.float32(TINTS["warm"])).all()
+    assert (means[1:] == np.float32(TINTS["cold"])).all()
+    (ledger,) = workplace.folder.glob("bench/**/ledger.jsonl")
+    inputs = json.loads(ledger.read_text().splitlines()[0])["body"]["run"]["public_inputs"]
+    assert [one["use"] for one in inputs] == ["faces", "warm", "cold"]
 
 
 def test_only_joined_files_can_be_read(tmp_path: Path) -> None:

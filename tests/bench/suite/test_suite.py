@@ -85,6 +85,31 @@ def test_any_field_may_be_a_list_and_settings_may_be_swept(desk: Desk) -> None:
     assert [c.settings for c in cells] == [(), (), ("steps=5",), ("steps=6",)]
 
 
+def test_public_inputs_are_one_word_or_several_by_name(desk: Desk) -> None:
+    (desk.folder / "mine.npz").touch()
+    cells = desk.load(
+        """
+        grid:
+          - {method: pdp-diffusion, dataset: digits, epsilon: [1, 2], public: mnist}
+          - {method: pdp-diffusion, dataset: digits, epsilon: 3, public: {records: mnist}}
+          - method: dp-merf
+            dataset: digits
+            epsilon: 4
+            weights: {warm: mine.npz, cold: taef2}
+        """
+    ).cells
+    assert [c.public for c in cells] == [("mnist",), ("mnist",), ("records=mnist",), ()]
+    assert cells[-1].weights == ("cold=taef2", f"warm={desk.folder / 'mine.npz'}")
+    assert cells[-1].run_config().weights == cells[-1].weights
+
+
+def test_weights_that_nobody_knows_are_refused_with_their_line(desk: Desk) -> None:
+    desk.refused(
+        "grid: {method: dp-merf, dataset: digits, epsilon: 1, weights: teaf2}",
+        *("line 1", "no weights 'teaf2'", "did you mean taef2?"),
+    )
+
+
 def test_every_field_arrives_in_the_run(desk: Desk) -> None:
     (cell,) = desk.load(
         """

@@ -250,7 +250,11 @@ def _other_code(whose: str, title: str) -> str:
 
 
 def _public(job: FitJob, files: JoinedFiles) -> PublicInputs:
-    """The job's public records and weights; what is made from them is kept beside them."""
+    """The job's public records and weights; what is made from records is kept beside them.
+
+    Guarantee: as `run.public.public_inputs`, a method without public records has no place that
+    outlasts its run.
+    """
     found = {
         name: read_arrays(files.path(packed["file"]), Schema.from_json(packed["schema"]))
         for name, packed in job.public.items()
@@ -259,7 +263,7 @@ def _public(job: FitJob, files: JoinedFiles) -> PublicInputs:
         name: WeightsFile.from_json(packed["told"], files.path(packed["file"]))
         for name, packed in job.weights.items()
     }
-    return PublicInputs(found, weights, cache=files.root / "made-from-public-data")
+    return PublicInputs(found, weights, files.root / "made-from-public-data" if found else None)
 
 
 class Lines(ProgressLines):

@@ -78,10 +78,11 @@ def _other_words_or_last_figures(before: bytes, after: bytes) -> bool:
         return True
     try:
         one, other = (json.loads(data) for data in (before, after))
-        costs = list(zip(_take_costs(one), _take_costs(other), strict=True))
-    except (ValueError, TypeError, KeyError, RecursionError, AttributeError):
+        costs = zip(_take_costs(one), _take_costs(other), strict=True)
+        alike = all(close(float(a), float(b)) for a, b in costs)
+    except (ValueError, TypeError, KeyError, RecursionError, AttributeError, OverflowError):
         return False
-    return one == other and all(close(float(a), float(b)) for a, b in costs)
+    return alike and one == other
 
 
 def _take_costs(claim: dict[str, Any]) -> list[float]:

@@ -12,12 +12,15 @@ from unittest import mock
 import datasets
 import numpy as np
 import pytest
+import torch
 
 from tests import drawing
 from tests.contract.toys import evolution
+from tests.contract.toys.hidden_attribute import HiddenAttribute, MeanPictures
 from tests.privacy.team.teams import run_processes
 from tests.workplace import Workplace
 from understudy.audit.check_method import check_method
+from understudy.data.schema import Schema
 from understudy.methods.registry import get_method
 from understudy.privacy.ledger.journal import Journal
 from understudy.privacy.ledger.ledger import read_ledger
@@ -128,6 +131,22 @@ def test_what_is_hidden_is_in_no_column(workplace: Workplace) -> None:
     place.run(*words_of(TOYS["hidden attribute"])[:-2], "-o", "two", "--hide", "iris").refused(
         "iris", "eyes"
     )
+
+
+class ShowsAll(HiddenAttribute):
+    """It makes a column of what it should hide."""
+
+    def fit(self, config, parts, plan, public, context):  # type: ignore[no-untyped-def]
+        made, like = super().fit(config, parts, plan, public, context), parts["kept"]
+        means = {a.name: torch.zeros(len(a.classes), *like.shape) for a in like.schema.attributes}
+        schema = Schema(like.schema.attributes, like.schema.label)
+        return MeanPictures(schema, {**means, **made.means})
+
+
+def test_a_method_that_shows_what_it_should_hide_fails_a_check() -> None:
+    found = {r.name: r.problem for r in check_method(ShowsAll())}
+    problem = found["makes the records that it says"]
+    assert problem == "its records show what is to be hidden: hidden."
 
 
 def die_at(place: Workplace, words: Sequence[str], commits: int) -> None:

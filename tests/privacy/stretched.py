@@ -80,3 +80,4 @@ def install(patch: pytest.MonkeyPatch) -> None:
         for m in (StretchedSum, HalfSum)
     )
     patch.setattr(registry, "installed", lambda *_: iter(found))
+    patch.setattr(registry, "_discovered", lambda _: registry.MechanismRegistry.discover())

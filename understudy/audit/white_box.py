@@ -114,6 +114,11 @@ class AuditSummation(Summation):
                 f"gradient canaries cannot stand among {what}; audit it with --black-box."
             )
 
+    def allow_sum(self, planned: UnitSum) -> None:
+        """A canary's place in a sum is known, and not what `shaped` makes of it."""
+        if not planned.is_plain or planned.multiple != 1:
+            self.allow(f"what {planned.kind} makes of a sum")
+
     def sampled(self, units: int) -> int:
         self._ordinary = units
         return units + len(self._joined)

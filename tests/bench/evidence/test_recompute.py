@@ -13,6 +13,7 @@ import pytest
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 
 from tests.bench.samples import claim, one_sum, run_evidence
+from tests.privacy.stretched import StretchedSum, install
 from tests.workplace import Workplace
 from understudy.bench.evidence.evidence import (
     FORMAT,
@@ -197,6 +198,21 @@ def test_each_format_has_its_own_claim(tmp_path: Path) -> None:
     old["claim"]["mechanisms"] = []
     with pytest.raises(UserError, match=r"field claim\.mechanisms is unknown"):
         check_content({**old, "seal": seal_of(old)}, "it")
+
+
+def test_a_mechanism_of_another_package_is_recomputed_with_it_and_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        install(patch)
+        content = written(tmp_path, (StretchedSum("a", clip=1.0, sigma=4.0),))
+        assert claim_problem(content) is None
+    assert claim_problem(content) is None
+    content["claim"]["mechanisms"][0]["events"][0]["sigma"] = 8.0
+    assert "but its mechanisms cost" in str(claim_problem(content))
+    del content["claim"]["mechanisms"][0]["shipped_by"]
+    with pytest.raises(UserError, match="shipped_by is missing"):
+        check_content({**content, "seal": seal_of(content)}, "it")
 
 
 def test_the_schema_knows_every_field_of_every_mechanism() -> None:

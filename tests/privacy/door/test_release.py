@@ -70,7 +70,7 @@ def test_a_use_is_charged_once_and_there_is_no_second(tmp_path: Path) -> None:
     [
         (PLANNED, "wider", "did you mean wide"),
         (StretchedSum("b", 1.0, 1.0, part="other"), "b", "no unspent 'b' on part 'train'"),
-        (DPSGD("sgd", 3, 0.5, 1.0, 1.0), "sgd", "is a dp-sgd and no sum over units"),
+        (DPSGD("sgd", 3, 0.5, 1.0, 1.0), "sgd", "is no sum over units"),
         (HalfSum("half", sigma=1.0), "half", "the least multiple is 1"),
     ],
 )
@@ -106,7 +106,7 @@ def test_a_mechanism_that_is_not_installed_is_read_and_never_run(
     monkeypatch.undo()
     absent = mechanism_from_json(written)
     assert isinstance(absent, ForeignMechanism)
-    with pytest.raises(PrivacyError, match="no sum over units"):
+    with pytest.raises(PrivacyError, match="package that is not installed here"):
         handle(tmp_path, vectors(ROWS), absent).release("wide", features)
 
 

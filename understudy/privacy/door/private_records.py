@@ -170,8 +170,7 @@ class PrivateRecords:
         measures it). Event: the mechanism's.
         """
         mechanism = named_sum(self._door, self.part, name)
-        if not mechanism.is_plain:
-            self._summation.allow("a release of a shaped sum")
+        self._summation.allow_sum(mechanism)
         return mechanism.finished(self._noisy_sum(mechanism, vector_of))
 
     def dp_sgd(

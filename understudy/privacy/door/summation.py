@@ -39,6 +39,10 @@ class Summation:
         """Raise if this summation does not support an operation, named in words."""
         del what
 
+    def allow_sum(self, planned: UnitSum) -> None:
+        """The same for a planned sum of any package."""
+        del planned
+
     def share(self, records: Records) -> Records:
         """The records whose units this process samples in DP-SGD."""
         return records

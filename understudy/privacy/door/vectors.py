@@ -38,7 +38,8 @@ def named_sum(door: Door, part: str, name: str) -> UnitSum:
     mechanism = door.plan.mechanism(name)
     if not isinstance(mechanism, UnitSum):
         raise PrivacyError(
-            f"{name!r} is a {mechanism.kind} and no sum over units, so release cannot run it."
+            f"{name!r} ({mechanism.kind}: {mechanism.title}) is no sum over units that release "
+            "could run."
         )
     if mechanism.part != part or not door.wants(mechanism):
         raise PrivacyError(

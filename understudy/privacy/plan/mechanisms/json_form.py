@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from understudy.errors import UserError
+from understudy.errors import UserError, did_you_mean
 from understudy.plugins import BUILT_IN
 from understudy.privacy.plan.events import Event, event_from_json, event_to_json
 from understudy.privacy.plan.mechanisms.foreign import ForeignMechanism
@@ -87,9 +87,9 @@ def _of_package(entry: MechanismEntry, values: dict[str, Any]) -> Mechanism:
 
 def _absent(kind: object, values: dict[str, Any]) -> ForeignMechanism:
     if not isinstance(kind, str) or "events" not in values:
-        known, shipper = ", ".join(mechanism_kinds()), values.get("shipped_by")
+        shipper, near = values.get("shipped_by"), did_you_mean(str(kind), mechanism_kinds())
         whose = f" of {shipper}, which is not installed here" if isinstance(shipper, str) else ""
-        raise UserError(f"unknown mechanism {kind!r}{whose}; this version knows {known}.")
+        raise UserError(f"unknown mechanism {kind!r}{whose}; {near}")
     uses, events, shipper = _taken(values, kind)
     try:
         name, part = values.pop("name"), values.pop("part")

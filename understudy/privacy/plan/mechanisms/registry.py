@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import importlib.resources
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import fields
-from functools import cache
+from functools import cache, lru_cache
 from typing import cast
 
 from understudy.errors import PrivacyError, UserError, did_you_mean
@@ -57,7 +58,7 @@ def mechanism_entry(kind: object) -> MechanismEntry | None:
         return None
     if kind in _listed():
         return MechanismEntry(kind, _listed()[kind], BUILT_IN)
-    known = MechanismRegistry.discover()
+    known = _discovered(tuple(sys.path))
     return known.entry(kind) if kind in known else None
 
 
@@ -65,7 +66,7 @@ def mechanism_class(kind: str) -> type[Mechanism]:
     """The class of a kind, imported now; an unknown kind is answered with near ones."""
     entry = mechanism_entry(kind)
     if entry is None:
-        known = MechanismRegistry.discover().names()
+        known = _discovered(tuple(sys.path)).names()
         raise UserError(f"no mechanism {kind!r}; {did_you_mean(kind, known)}")
     return load_mechanism(entry)
 
@@ -115,6 +116,13 @@ def check_costs(mechanism: Mechanism) -> None:
         )
     if mechanism.events(0):
         raise PrivacyError(f"{mechanism.name!r} states events for no use at all.")
+
+
+@lru_cache(maxsize=4)
+def _discovered(path: tuple[str, ...]) -> MechanismRegistry:
+    """Packages are looked for once on an import path: every plan that is read asks."""
+    del path
+    return MechanismRegistry.discover()
 
 
 @cache

@@ -13,6 +13,7 @@ from tests.methods.bench import Bench, facts_of, plan_for
 from understudy.data.records import Records
 from understudy.encoders.encoder import Encoder
 from understudy.encoders.provenance import Provenance
+from understudy.encoders.record_map import EncoderMap
 from understudy.methods.config import describe_config, resolve_config
 from understudy.methods.contract import PublicInputs
 from understudy.methods.vae import (
@@ -113,12 +114,14 @@ def test_an_encoder_hands_latents_out_only_where_a_reveal_is_planned(tmp_path):
     records = blobs(30)
     encoder = DenseVAE().learn_openly(SMALL, records, PUBLIC, 0, CPU, Silent())
     bench = Bench(tmp_path / "a", plan_for(DenseVAE("a test"), SMALL, facts_of(records)))
-    latents = encoder.apply(bench.door.handles({"train": records}, {"train": 30})["train"])
+    latents = EncoderMap(encoder).apply(
+        bench.door.handles({"train": records}, {"train": 30})["train"]
+    )
     assert np.array_equal(latents.features, encoder.encode(records.features).numpy())
     bench.close()
     bench = Bench(tmp_path / "b", plan_for(DenseVAE(), SMALL, facts_of(records)))
     with refused("reveals nothing"):
-        encoder.apply(bench.door.handles({"train": records}, {"train": 30})["train"])
+        EncoderMap(encoder).apply(bench.door.handles({"train": records}, {"train": 30})["train"])
     bench.close()
 
 

@@ -67,9 +67,10 @@ def aggregate_case(planned: ClippedAggregate) -> list[DoorCase]:
     def stepped(aggregate: Majority | AsTheyAre, private: PrivateRecords) -> torch.Tensor:
         return private.clipped_aggregate(aggregate, (WIDTH,), name=planned.name).step()
 
+    made: dict[str, Majority | AsTheyAre] = {"majority": Majority(), "values": AsTheyAre()}
     return [
         DoorCase(f"aggregate by {of}", planned, planned.sensitivity, partial(stepped, aggregate))
-        for of, aggregate in {"majority": Majority(), "values": AsTheyAre()}.items()
+        for of, aggregate in made.items()
     ]
 
 

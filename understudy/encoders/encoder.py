@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from understudy.data.records import Records
 from understudy.data.schema import Schema
 from understudy.encoders.provenance import Provenance
 from understudy.encoders.specs import Spec
@@ -20,7 +19,7 @@ from understudy.nets.vae import split_code
 from understudy.privacy.sums.clipping import clip_rows
 
 if TYPE_CHECKING:
-    from understudy.privacy.door.private_records import PrivateRecords
+    pass
 
 FILE = "encoder.safetensors"
 _VALUES_AT_ONCE = 2**22
@@ -131,16 +130,6 @@ class Encoder:
 
     def with_provenance(self, provenance: Provenance) -> Encoder:
         return replace(self, provenance=provenance)
-
-    def apply(self, private: PrivateRecords) -> Records:
-        """The latents of private records. Guarantee: none; they leave without noise, so the
-        plan must hold a reveal."""
-
-        def latents_of(records: Records) -> Records:
-            z = self.encode(records.features).numpy()
-            return Records(z, records.attributes, records.schema, records.units)
-
-        return private.transform(latents_of, "latents leave without noise")
 
     def save(self, folder: Path) -> None:
         from understudy.encoders.file import write_encoder

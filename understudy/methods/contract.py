@@ -114,6 +114,16 @@ class PublicInputs:
     cache: Path | None = None
 
 
+class Fitted(Protocol):
+    """What `fit` returns: of a method that makes records a `Sampler`, a `FixedSet` or a
+    `RecordMap`; an encoder that is learnt makes none."""
+
+    def save(self, folder: Path) -> None: ...
+
+    @classmethod
+    def load(cls, folder: Path) -> Fitted: ...
+
+
 @runtime_checkable
 class Sampler(Protocol):
     """A fitted generator. Sampling is post-processing: it costs no privacy."""
@@ -157,10 +167,6 @@ class RecordMap(Protocol):
 
     @classmethod
     def load(cls, folder: Path) -> RecordMap: ...
-
-
-Fitted = Sampler | FixedSet | RecordMap
-"""What `fit` returns."""
 
 
 @runtime_checkable

@@ -26,6 +26,7 @@ from understudy.errors import UserError
 from understudy.methods.contract import (
     Facts,
     Fitted,
+    FixedSet,
     Method,
     PublicInputs,
     RecordMap,
@@ -133,7 +134,7 @@ def rehearse(
         try:
             result = method.fit(config, handles, plan, made_up_public(method, weights), context)
             part = handles[method.info.maps or method.info.first_part]
-            records = _records_of(result, part) if mapped or _makes_records(result) else None
+            records = _records_of(result, part if mapped else None)
             door.settle()
         finally:
             door.abandon()
@@ -212,16 +213,14 @@ def _saved_digest(result: Fitted, folder: Path) -> str:
     return _tree_digest(target)
 
 
-def _makes_records(result: Fitted) -> bool:
-    return not isinstance(result, RecordMap)
-
-
-def _records_of(result: Fitted, private: PrivateRecords) -> Records:
+def _records_of(result: Fitted, private: PrivateRecords | None) -> Records | None:
     """The records that it makes, in the process that fitted: there a module or a class may have
-    kept something that no attribute and no file shows."""
+    kept something that no attribute and no file shows. A `RecordMap` maps `private`."""
     if isinstance(result, Sampler):
         return result.sample(_SAMPLES, seed=_SEED)
-    return result.apply(private) if isinstance(result, RecordMap) else result.records()
+    if isinstance(result, FixedSet):
+        return result.records()
+    return None if private is None or not isinstance(result, RecordMap) else result.apply(private)
 
 
 def _records_digest(records: Records | None) -> str:

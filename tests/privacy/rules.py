@@ -195,6 +195,7 @@ def divisors_are_declared(folder: Path) -> bool:
 
 def the_book_knows_before_the_first_record_is_read(folder: Path) -> bool:
     """At the first look at a private record the whole plan stands in the owner's book."""
+    from understudy.methods.info import MethodInfo
     from understudy.run.folder import RunFolder
     from understudy.run.public import PublicData
     from understudy.run.start import enter_and_execute
@@ -206,7 +207,7 @@ def the_book_knows_before_the_first_record_is_read(folder: Path) -> bool:
     known: list[bool] = []
 
     class Reading:
-        info = SimpleNamespace(name="reading")
+        info = MethodInfo("reading", "reads pixels", "none", "a test")
 
         def fit(self, _config: Any, parts: Any, planned: Any, *_: object) -> Any:
             def look(batch: Batch) -> torch.Tensor:
@@ -218,10 +219,10 @@ def the_book_knows_before_the_first_record_is_read(folder: Path) -> bool:
             return SimpleNamespace(save=lambda _: None)
 
     prepared = SimpleNamespace(
-        config=SimpleNamespace(device="cpu", seed=0),
+        config=SimpleNamespace(device="cpu", seed=0, samples=5, limit=None),
         settings=SimpleNamespace(config=None),
         method=Reading(),
-        material=SimpleNamespace(parts={"train": records(5)}),
+        parts={"train": records(5)},
         facts=SimpleNamespace(counts={"train": 5}),
         public=PublicData(),
     )

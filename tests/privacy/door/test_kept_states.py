@@ -170,6 +170,22 @@ def test_a_state_of_a_replay_has_seen_only_what_was_given(tmp_path: Path) -> Non
     assert torch.equal(ask(third), outputs[1]), "an output was lost"
 
 
+def test_a_state_that_is_staged_before_a_replay_has_not_seen_it(tmp_path: Path) -> None:
+    """Steps wait in an open block while an older output is given back; then the process ends."""
+    sgd = DPSGD("sgd", steps=4, rate=0.5, clip=1.0, sigma=1.0)
+    door = open_door(tmp_path, *SUMS, sgd)
+    first = ask(door)
+    second, model = door_after(tmp_path, door), mlp()
+    session = enter(second, records(9)).dp_sgd(second.plan, [model], classify)
+    session.step()
+    second.checkpoint(lambda: State(values={"steps": 1}))
+    assert torch.equal(ask(second), first)
+    second.abandon()
+    third = door_after(tmp_path, second)
+    assert third.restore() == State(values={"steps": 1})
+    assert torch.equal(ask(third), first), "an output was lost"
+
+
 def test_restoring_late_gives_nothing_twice(tmp_path: Path) -> None:
     """As a method that asks for its histogram first and then looks for a state to go on from."""
     door = open_door(tmp_path, *SUMS)

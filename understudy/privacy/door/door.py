@@ -104,8 +104,10 @@ class Door:
 
     def kept_output(self, mechanism: Mechanism) -> torch.Tensor | None:
         """The next committed output of an earlier process that this one has not returned yet."""
-        kept = self.resume_point.next_output(mechanism.name)
-        return None if kept is None else self._told(self._through(kept))
+        if not self.resume_point.left_to_give(mechanism.name):
+            return None
+        self.settle()  # the staged state has not seen it
+        return self._told(self._through(self.resume_point.next_output(mechanism.name)))
 
     def release(
         self,
@@ -226,10 +228,9 @@ class Door:
         self._on_commit = tell
 
     def checkpoint(self, snapshot: Callable[[], State]) -> None:
-        """Stage a state to resume from; commit the block here if it is full.
+        """Stage a state to resume from; commit a full block with it. Between blocks it is kept.
 
-        Between blocks it is kept at once. When a block is full must not depend on how long its
-        steps took: that depends on how many records they sampled.
+        When a block is full must not follow the time of its steps, which tells of their records.
         """
         self._refuse_if_shut()
         if self._in_callback:

@@ -42,10 +42,10 @@ class ResumePoint:
         """How many committed outputs of earlier processes this one has not been given."""
         return max(0, self._journal.outputs_kept(mechanism) - self._given[mechanism])
 
-    def next_output(self, mechanism: str) -> torch.Tensor | None:
+    def next_output(self, mechanism: str) -> torch.Tensor:
+        """The first committed output that is left to give."""
         kept = self._journal.output(mechanism, self._given[mechanism])
-        if kept is None:
-            return None
+        assert kept is not None
         self._given[mechanism] += 1
         return kept.tensors["output"]
 

@@ -14,7 +14,7 @@ import numpy as np
 from latent_readings import TRAINED_ON, figures, filtered, some, with_noise
 
 from understudy.encoders.encoder import Encoder
-from understudy.evaluate.filtering import Readers, View, information_row
+from understudy.evaluation.filtering import Readers, View, information_row
 from understudy.filters.choice import Choice
 from understudy.filters.distortion import Distortion, noise_within
 from understudy.filters.filter import fit_filter

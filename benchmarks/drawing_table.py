@@ -26,9 +26,9 @@ from understudy.bench.away.job import FitJob
 from understudy.bench.away.joining import join_files
 from understudy.data.record_arrays import read_arrays
 from understudy.data.records import Records
-from understudy.evaluate.case import Case
-from understudy.evaluate.classifier_figures import only_label
-from understudy.evaluate.utility import train_for
+from understudy.evaluation.case import Case
+from understudy.evaluation.classifier_figures import only_label
+from understudy.evaluation.utility import train_for
 from understudy.methods.diffusion.synthesizer import DiffusionSynthesizer
 from understudy.progress import Silent
 

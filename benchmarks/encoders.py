@@ -30,7 +30,7 @@ from understudy.bench.evidence.evidence import Provenance, write_measurement
 from understudy.data.load import load
 from understudy.encoders.encoder import Encoder
 from understudy.encoders.file import read_encoder
-from understudy.evaluate.filtering import View
+from understudy.evaluation.filtering import View
 
 EPOCHS = {"mnist": 12, "adult": 20}
 SEED = 0

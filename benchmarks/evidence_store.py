@@ -28,7 +28,7 @@ from understudy.bench.evidence.evidence import (
     write_all_evidence,
     write_measurement,
 )
-from understudy.evaluate.protocol import load_protocol
+from understudy.evaluation.protocol import load_protocol
 from understudy.privacy.plan.mechanisms import NoisySum, Reveal
 from understudy.privacy.plan.plan import Budget, Plan
 

@@ -44,8 +44,8 @@ from understudy.data.load import load
 from understudy.data.records import Array, Records
 from understudy.encoders.encoder import Encoder
 from understudy.encoders.file import read_encoder
-from understudy.evaluate.attackers.attributes import Answers
-from understudy.evaluate.filtering import Readers, View, parity_gap, parity_row
+from understudy.evaluation.attackers.attributes import Answers
+from understudy.evaluation.filtering import Readers, View, parity_gap, parity_row
 from understudy.filters.choice import Choice, codes_of
 from understudy.filters.distortion import Distortion
 from understudy.filters.filter import fit_filter

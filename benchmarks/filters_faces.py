@@ -42,8 +42,8 @@ from understudy.data.splits import stratified_split
 from understudy.encoders.encoder import Encoder
 from understudy.encoders.file import read_encoder
 from understudy.errors import UserError
-from understudy.evaluate.filtering import Readers, View, information_row, parity_row, reading_rows
-from understudy.evaluate.protocol import load_protocol
+from understudy.evaluation.filtering import Readers, View, information_row, parity_row, reading_rows
+from understudy.evaluation.protocol import load_protocol
 from understudy.filters.choice import Choice, best_achievable
 from understudy.filters.distortion import Distortion, noise_within
 from understudy.filters.filter import fit_filter

@@ -104,7 +104,7 @@ def geometry(encoder_file: Path, folder: Path) -> None:
     from latent_readings import TRAINED_ON, encoded_mnist, some
 
     from understudy.encoders.file import read_encoder
-    from understudy.evaluate.embedding import project
+    from understudy.evaluation.embedding import project
     from understudy.filters.distortion import Distortion
     from understudy.filters.filter import fit_filter
     from understudy.privacy.noise.source import NoiseSource

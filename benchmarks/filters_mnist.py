@@ -47,7 +47,7 @@ from understudy.bench.evidence.evidence import Provenance, write_measurement
 from understudy.data.records import concatenate
 from understudy.encoders.encoder import Encoder
 from understudy.encoders.file import read_encoder
-from understudy.evaluate.filtering import (
+from understudy.evaluation.filtering import (
     Readers,
     View,
     confusion,

@@ -10,8 +10,8 @@ from typing import Any
 
 from pictures import standalone
 
-from understudy.evaluate.intervals import student_half_width
-from understudy.evaluate.selection import HELD_OUT, PRIVATE_VALIDATION, TEST
+from understudy.evaluation.intervals import student_half_width
+from understudy.evaluation.selection import HELD_OUT, PRIVATE_VALIDATION, TEST
 from understudy.report import svg
 
 PICTURE = "images/selection-inflation.svg"

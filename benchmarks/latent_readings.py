@@ -18,8 +18,8 @@ from understudy.data.load import load
 from understudy.data.records import Array, Records
 from understudy.data.schema import Attribute, Schema
 from understudy.encoders.encoder import Encoder
-from understudy.evaluate.filtering import Readers, View, reading_rows
-from understudy.evaluate.protocol import load_protocol
+from understudy.evaluation.filtering import Readers, View, reading_rows
+from understudy.evaluation.protocol import load_protocol
 from understudy.filters.filter import Filter
 from understudy.privacy.noise.source import NoiseSource
 

@@ -21,8 +21,8 @@ from measure import EVIDENCE, REPOSITORY
 from understudy.bench.evidence.evidence import Provenance, write_measurement
 from understudy.data.load import load
 from understudy.data.records import Records
-from understudy.evaluate.evaluate import evaluate
-from understudy.evaluate.protocol import load_protocol
+from understudy.evaluation.evaluate import evaluate
+from understudy.evaluation.protocol import load_protocol
 from understudy.methods.config import resolve_config
 from understudy.methods.diffusion.denoiser_training import DenoiserTraining
 from understudy.methods.diffusion.public_training import PublicCourse, train_on_public

@@ -208,6 +208,19 @@ def test_every_public_name_can_be_had() -> None:
         understudy.nonsense  # noqa: B018
 
 
+def test_no_public_name_is_a_module_too() -> None:
+    """Importing a module of the same name would take the name's place."""
+    import understudy
+
+    parts = {path.stem for path in PACKAGE.iterdir() if path.suffix in ("", ".py")}
+    assert not parts & set(understudy.__all__)
+
+
+def test_evaluate_stays_a_function_whatever_was_used_before() -> None:
+    uses = "import understudy; understudy.synthesize; import understudy.evaluation.evaluate"
+    assert loaded_by(f"{uses}; assert callable(understudy.evaluate)")
+
+
 @pytest.mark.parametrize("banned", ["torchvision", "cPickle", "dill", "joblib", "shelve"])
 def test_never_imported(banned: str) -> None:
     users = [

@@ -14,7 +14,7 @@ from unittest import mock
 import yaml
 
 from understudy.cli.main import run
-from understudy.evaluate.protocol import load_protocol
+from understudy.evaluation.protocol import load_protocol
 
 SMALL_MERF = (
     *("--method", "dp-merf", "--set", "steps=3", "--set", "features=40"),

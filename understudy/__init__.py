@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from understudy.data.records import Images, Records
     from understudy.data.schema import Attribute, Schema
     from understudy.errors import PrivacyError, UserError
-    from understudy.evaluate.evaluate import evaluate
-    from understudy.evaluate.protocol import load_protocol
+    from understudy.evaluation.evaluate import evaluate
+    from understudy.evaluation.protocol import load_protocol
     from understudy.methods.registry import get_method, method_names
     from understudy.privacy.plan.plan import Budget, Plan
     from understudy.release.load import load_release
@@ -43,12 +43,12 @@ _HOMES = {
     "audit_method": "run.audit",
     "check_method": "audit.check_method",
     "demo": "run.demo",
-    "evaluate": "evaluate.evaluate",
+    "evaluate": "evaluation.evaluate",
     "evaluate_release": "run.evaluate",
     "evaluate_run": "run.evaluate",
     "get_method": "methods.registry",
     "load": "data.load",
-    "load_protocol": "evaluate.protocol",
+    "load_protocol": "evaluation.protocol",
     "load_release": "release.load",
     "method_names": "methods.registry",
     "preview": "run.synthesize",

@@ -5,8 +5,13 @@
 
 from __future__ import annotations
 
-from understudy.evaluate.protocol import ClassifierTraining, Protocol, load_protocol, protocol_names
-from understudy.evaluate.selection import RULES, SUMMARIES
+from understudy.evaluation.protocol import (
+    ClassifierTraining,
+    Protocol,
+    load_protocol,
+    protocol_names,
+)
+from understudy.evaluation.selection import RULES, SUMMARIES
 
 HEADINGS = (
     "| protocol | classifiers | training | epoch | over all classifiers |",

@@ -10,7 +10,7 @@ import pytest
 
 import understudy
 from tests.docs.pages import REPOSITORY
-from understudy.evaluate.metric import Row
+from understudy.evaluation.metric import Row
 from understudy.privacy.ledger import story
 from understudy.privacy.plan.mechanisms import mechanism_class, mechanism_kinds
 from understudy.report.words import guess_ceiling, percent_up

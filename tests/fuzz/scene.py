@@ -15,7 +15,7 @@ from PIL import Image
 
 from tests import drawing
 from tests.workplace import SMALL_MERF, Workplace
-from understudy.evaluate.protocol import load_protocol
+from understudy.evaluation.protocol import load_protocol
 
 RUN = ("--method", *SMALL_MERF[1:], "--epsilon", "1", "--dataset", "fuzzed", "--holdout", "0.5")
 SUITE = """\

@@ -16,8 +16,8 @@ import understudy.run
 from tests import drawing
 from tests.workplace import SMALL_MERF, Workplace
 from understudy.errors import UserError
-from understudy.evaluate.metric import Evaluation
-from understudy.evaluate.protocol import load_protocol, protocol_names
+from understudy.evaluation.metric import Evaluation
+from understudy.evaluation.protocol import load_protocol, protocol_names
 from understudy.report.model import OwnerData, ReportData
 
 PACKAGE = Path(inspect.getfile(understudy.run)).parents[1]

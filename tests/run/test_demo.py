@@ -9,7 +9,7 @@ import pytest
 
 import understudy.run.demo
 from tests.workplace import Workplace
-from understudy.evaluate.protocol import load_protocol
+from understudy.evaluation.protocol import load_protocol
 from understudy.release.verify import verify
 from understudy.run.config import RunConfig
 

@@ -10,7 +10,7 @@ import pytest
 from understudy.data.load import load
 from understudy.data.records import Records
 from understudy.errors import UserError
-from understudy.evaluate.protocol import load_protocol
+from understudy.evaluation.protocol import load_protocol
 from understudy.privacy.noise.source import NoiseSource
 from understudy.progress import Silent
 from understudy.run.config import RunConfig

@@ -13,7 +13,7 @@ import pytest
 import understudy.run.evaluate
 from tests import drawing
 from tests.workplace import SMALL_GAN, SMALL_MERF, Workplace
-from understudy.evaluate.metric import Evaluation, Row
+from understudy.evaluation.metric import Evaluation, Row
 from understudy.methods.contract import Context
 from understudy.report import render
 from understudy.report.model import OwnerData, ReportData

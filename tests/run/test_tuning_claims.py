@@ -12,7 +12,7 @@ import understudy
 from tests import drawing
 from tests.bench.rig import cell, run_all
 from tests.workplace import SMALL_MERF, Workplace
-from understudy.evaluate.protocol import load_protocol
+from understudy.evaluation.protocol import load_protocol
 from understudy.methods.config import ResolvedConfig
 from understudy.methods.presets import Preset, Presets
 from understudy.privacy.ledger.account_book import Book

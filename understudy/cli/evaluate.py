@@ -32,8 +32,8 @@ def command(
 ) -> None:
     """Measure a release or a run against real records; the figures are the owner's."""
     from understudy.errors import UserError
-    from understudy.evaluate.metric_table import render_table
-    from understudy.evaluate.protocol import load_protocol
+    from understudy.evaluation.metric_table import render_table
+    from understudy.evaluation.protocol import load_protocol
     from understudy.run.evaluate import evaluate_release, evaluate_run
 
     if full and protocol is not None and protocol != "full":

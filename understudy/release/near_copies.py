@@ -42,7 +42,7 @@ class CopyScan:
     @property
     def too_near(self) -> int:
         """The near copies, unless the data's own near duplicates account for them."""
-        from understudy.evaluate.intervals import clopper_pearson
+        from understudy.evaluation.intervals import clopper_pearson
 
         if not self.near or not self.natural:
             return self.near
@@ -75,8 +75,8 @@ def scan_copies(
     """
     if synthetic.shape != private.shape or not len(private):
         return CopyScan(len(synthetic), 0, 0, 0, 0, 0, 0.0)
-    from understudy.evaluate.attackers.proximity import repeated
-    from understudy.evaluate.attackers.search import nearest
+    from understudy.evaluation.attackers.proximity import repeated
+    from understudy.evaluation.attackers.search import nearest
 
     exact = int(repeated(synthetic.features, private.features).sum())
     usual = _usual_distances(private.features, held_out)
@@ -96,7 +96,7 @@ def scan_copies(
 
 def _usual_distances(private: Array, held_out: Records | None) -> Array:
     """How far records of this law are from the private ones, equal records left out."""
-    from understudy.evaluate.attackers.search import nearest
+    from understudy.evaluation.attackers.search import nearest
 
     if held_out is not None and len(held_out) >= _LEAST_HELD_OUT:
         found = nearest(_some(held_out.features, _MOST_HELD_OUT), private).distances[:, 0]

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from understudy.evaluate.metric_registry import only_attacks
+from understudy.evaluation.metric_registry import only_attacks
 from understudy.report import svg, words
 
 _DIRECTIONS = {"higher": "higher is better", "lower": "lower is better"}

@@ -17,7 +17,7 @@ from understudy.progress import Progress
 from understudy.run.listing import Listing, duration
 
 if TYPE_CHECKING:
-    from understudy.evaluate.metric import Row
+    from understudy.evaluation.metric import Row
     from understudy.run.demo import Demo
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 
 from understudy.errors import UserError
-from understudy.evaluate.metric import Evaluation
-from understudy.evaluate.protocol import load_protocol
+from understudy.evaluation.metric import Evaluation
+from understudy.evaluation.protocol import load_protocol
 from understudy.privacy.ledger.account_totals import Totals
 from understudy.progress import Progress, Silent
 from understudy.release.verify import Verification, verify

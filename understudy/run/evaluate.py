@@ -9,12 +9,12 @@ from understudy.data.catalog import catalog
 from understudy.data.load import Dataset, load
 from understudy.data.records import Records, concatenate
 from understudy.errors import UserError, did_you_mean
-from understudy.evaluate.classifier_figures import ClassifierFigures
-from understudy.evaluate.evaluate import evaluate
-from understudy.evaluate.metric import Evaluation
-from understudy.evaluate.metric_registry import only_attacks
-from understudy.evaluate.protocol import Protocol
-from understudy.evaluate.references import References
+from understudy.evaluation.classifier_figures import ClassifierFigures
+from understudy.evaluation.evaluate import evaluate
+from understudy.evaluation.metric import Evaluation
+from understudy.evaluation.metric_registry import only_attacks
+from understudy.evaluation.protocol import Protocol
+from understudy.evaluation.references import References
 from understudy.progress import Progress, Silent
 from understudy.release.claim import Claim
 from understudy.release.load import load_release

@@ -9,7 +9,7 @@ import numpy as np
 
 from understudy.data.records import Records
 from understudy.data.splits import keyed_split
-from understudy.evaluate.protocol import Protocol
+from understudy.evaluation.protocol import Protocol
 
 
 def limited_train(records: Records, declared: int, most: int, key: bytes) -> Records:

@@ -13,7 +13,7 @@ import numpy as np
 
 from understudy.data.records import Records
 from understudy.data.terms import pictures_may_be_shown, terms_of
-from understudy.evaluate.metric import Evaluation
+from understudy.evaluation.metric import Evaluation
 from understudy.privacy.ledger.entries import Entry
 from understudy.privacy.ledger.ledger import read_ledger
 from understudy.privacy.ledger.owner_log import read_owner_log

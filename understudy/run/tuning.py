@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from understudy.evaluate.protocol import load_protocol, protocol_names
+from understudy.evaluation.protocol import load_protocol, protocol_names
 from understudy.methods.config import ResolvedConfig
 from understudy.release.claim import ON_TEST_DATA, Tuning
 from understudy.run.config import NOTHING_SELECTED, RunConfig

@@ -28,8 +28,8 @@ from understudy.bench.suite.cell import Cell
 from understudy.bench.work.workspace import Workspace
 from understudy.data.records import Records
 from understudy.errors import UserError
-from understudy.evaluate import case as case_module
-from understudy.evaluate.protocol import load_protocol
+from understudy.evaluation import case as case_module
+from understudy.evaluation.protocol import load_protocol
 from understudy.progress import Silent
 
 ROOT = Path(__file__).parents[3]

@@ -13,8 +13,8 @@ import pytest
 from understudy.bench.published import Figure, published, sources
 from understudy.bench.published.reading import read_figures, read_sources
 from understudy.errors import UserError
-from understudy.evaluate.protocol import load_protocol
-from understudy.evaluate.utility import Gen2RealAccuracy
+from understudy.evaluation.protocol import load_protocol
+from understudy.evaluation.utility import Gen2RealAccuracy
 
 ACCURACY = "gen2real accuracy"
 CHOSEN = ", chosen on private validation"

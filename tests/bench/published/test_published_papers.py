@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from understudy.bench.published import Figure, published, sources
-from understudy.evaluate.protocol import load_protocol
+from understudy.evaluation.protocol import load_protocol
 
 PAPERS = ("deco-bench", "dp-gan-dpac", "dp-imgsyn", "generative-filter")
 

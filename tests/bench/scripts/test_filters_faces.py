@@ -16,7 +16,7 @@ from tests.scripts import load_script
 from understudy.data.dedup import shared_between
 from understudy.data.load import Dataset
 from understudy.data.records import Images, Records, concatenate
-from understudy.evaluate.filtering import View
+from understudy.evaluation.filtering import View
 from understudy.filters.choice import Choice
 from understudy.filters.game import GameConfig
 

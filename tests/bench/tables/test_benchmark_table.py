@@ -88,7 +88,7 @@ def test_protocols_never_share_a_column(tmp_path: Path) -> None:
 
 def test_a_published_figure_shares_a_column_only_with_the_same_protocol(tmp_path: Path) -> None:
     from understudy.bench.tables.published_columns import published_beside
-    from understudy.evaluate.protocol import load_protocol
+    from understudy.evaluation.protocol import load_protocol
 
     found, _ = published_beside((), Wanted(datasets=("mnist",)), everything=True)
     shared = next(f for f in found if f.column.protocol == "dpimagebench-validation")

@@ -20,7 +20,7 @@ from understudy.cli.main import run
 IMPORTED = (
     *("understudy.bench.work.runner", "understudy.bench.suite.suite", "understudy.run.evaluate"),
     *("understudy.run.claiming", "understudy.run.start", "sklearn.datasets", "scipy.linalg"),
-    "understudy.evaluate.utility",
+    "understudy.evaluation.utility",
 )
 
 

@@ -12,7 +12,7 @@ from understudy.bench.suite.cell import Cell
 from understudy.bench.suite.method_lookup import Lookup
 from understudy.bench.work.phase_keys import Keys, phase_keys
 from understudy.errors import PrivacyError
-from understudy.evaluate.protocol import load_protocol
+from understudy.evaluation.protocol import load_protocol
 
 HASH = "ab" * 32
 CELL = Cell("dp-merf", "digits", 1.0)

@@ -18,8 +18,8 @@ from understudy.bench.work import phases
 from understudy.bench.work.cell_folder import PHASES
 from understudy.bench.work.workspace import State, Workspace
 from understudy.errors import UserError
-from understudy.evaluate.protocol import load_protocol
-from understudy.evaluate.utility import Gen2RealAccuracy
+from understudy.evaluation.protocol import load_protocol
+from understudy.evaluation.utility import Gen2RealAccuracy
 from understudy.privacy.ledger.ledger import read_ledger
 from understudy.release.build import run_facts
 from understudy.release.claim import Claim

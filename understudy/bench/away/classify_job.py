@@ -16,8 +16,8 @@ from typing import Any
 from understudy.data.schema import Schema
 from understudy.durable import OWNER_ONLY, replace_durably
 from understudy.errors import UserError, reading
-from understudy.evaluate.classifier_figures import Binding, ClassifierFigure
-from understudy.evaluate.protocol import Protocol
+from understudy.evaluation.classifier_figures import Binding, ClassifierFigure
+from understudy.evaluation.protocol import Protocol
 
 FORMAT = "understudy-classify/1"
 RESULT_FORMAT = "understudy-classified/1"

@@ -22,10 +22,10 @@ from understudy.bench.work.cell_folder import FIGURES, BusyError
 from understudy.bench.work.phase_keys import EVALUATE_VERSION, EVALUATION_SEED
 from understudy.bench.work.workspace import Standing, State, Workspace, cell_to_json
 from understudy.data.records import Records
-from understudy.evaluate.classifier_figures import only_label, records_digest
-from understudy.evaluate.protocol import Protocol, load_protocol
-from understudy.evaluate.references import References, read_reference, real_rules
-from understudy.evaluate.utility import learns_from_real, needs_training
+from understudy.evaluation.classifier_figures import only_label, records_digest
+from understudy.evaluation.protocol import Protocol, load_protocol
+from understudy.evaluation.references import References, read_reference, real_rules
+from understudy.evaluation.utility import learns_from_real, needs_training
 from understudy.progress import Progress
 from understudy.run.limit import limited_protocol
 from understudy.run.prepare import Prepared, prepare

@@ -12,10 +12,10 @@ from understudy.bench.work.measuring import measured, peak_gigabytes
 from understudy.data.record_arrays import read_arrays
 from understudy.data.records import Records
 from understudy.errors import UserError
-from understudy.evaluate.case import Case
-from understudy.evaluate.classifier_figures import Binding, ClassifierFigures, only_label
-from understudy.evaluate.references import References
-from understudy.evaluate.utility import train_for
+from understudy.evaluation.case import Case
+from understudy.evaluation.classifier_figures import Binding, ClassifierFigures, only_label
+from understudy.evaluation.references import References
+from understudy.evaluation.utility import train_for
 from understudy.progress import Progress
 from understudy.run.context import choose_device
 from understudy.run.folder import RunFolder

@@ -11,8 +11,8 @@ from understudy.bench.work.cell_folder import FIGURES, CellFolder
 from understudy.bench.work.phase_keys import EVALUATE_VERSION, Keys
 from understudy.bench.work.workspace import Workspace
 from understudy.errors import UserError
-from understudy.evaluate.classifier_figures import records_digest
-from understudy.evaluate.references import References
+from understudy.evaluation.classifier_figures import records_digest
+from understudy.evaluation.references import References
 from understudy.run.folder import RunFolder
 
 

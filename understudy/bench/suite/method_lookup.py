@@ -6,7 +6,7 @@ from typing import Any
 
 from understudy.bench.suite.cell import Cell
 from understudy.data.catalog import catalog
-from understudy.evaluate.protocol import Protocol, load_protocol
+from understudy.evaluation.protocol import Protocol, load_protocol
 from understudy.methods.config import ResolvedConfig, resolve_config
 from understudy.methods.contract import Method
 from understudy.methods.registry import get_method

@@ -173,7 +173,7 @@ class _Builder:
 
 def _facts_of(metric: str, unit: str) -> MetricFacts:
     """Of a metric that only published figures have: from its class, if we know one."""
-    from understudy.evaluate.metric_registry import METRICS, resolve
+    from understudy.evaluation.metric_registry import METRICS, resolve
 
     base = metric.partition("[")[0]
     for name in METRICS:

@@ -18,7 +18,7 @@ from understudy.bench.evidence.store import Store, read_store
 from understudy.bench.tables.columns import Column, Wanted
 from understudy.bench.tables.run_figures import MetricFacts, OurFigure, our_figures
 from understudy.errors import UserError, did_you_mean
-from understudy.evaluate.intervals import Interval, student_half_width
+from understudy.evaluation.intervals import Interval, student_half_width
 
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 

@@ -15,7 +15,7 @@ from understudy.bench.evidence.seal import digest, plain_json
 from understudy.bench.published import Figure, published, sources
 from understudy.bench.tables.columns import Column, Line, Wanted
 from understudy.errors import UserError
-from understudy.evaluate.protocol import load_protocol
+from understudy.evaluation.protocol import load_protocol
 
 _PER_UNIT = {"percent": 0.01}
 """What a unit of theirs is in ours."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from understudy.bench.evidence.run_tables import RunTables, run_tables
 from understudy.bench.evidence.store import Store
 from understudy.bench.tables.columns import Column, Wanted
-from understudy.evaluate.intervals import Interval, student_half_width
+from understudy.evaluation.intervals import Interval, student_half_width
 
 _RUN_COLUMNS = (
     *("run", "status", "reason", "limit", "method", "dataset", "epsilon", "seed", "suite"),

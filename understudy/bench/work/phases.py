@@ -48,7 +48,7 @@ from understudy.run.public_options import name_and_source
 if TYPE_CHECKING:
     from understudy.bench.away.classify_job import Classified
     from understudy.data.records import Records
-    from understudy.evaluate.protocol import Protocol
+    from understudy.evaluation.protocol import Protocol
 
 
 @dataclass(frozen=True)
@@ -131,9 +131,9 @@ def evaluate_cell(work: Work) -> None:
     Classifiers that another machine trained for it are not trained again, nor are those of
     real records that another cell of this workspace trained.
     """
-    from understudy.evaluate.classifier_figures import ClassifierFigures
-    from understudy.evaluate.protocol import load_protocol
-    from understudy.evaluate.references import References
+    from understudy.evaluation.classifier_figures import ClassifierFigures
+    from understudy.evaluation.protocol import load_protocol
+    from understudy.evaluation.references import References
     from understudy.run.evaluate import measure
 
     if work.is_done("evaluate"):
@@ -159,7 +159,7 @@ def evaluate_cell(work: Work) -> None:
 def _classified(work: Work, records: Records, protocol: Protocol) -> Classified | None:
     """Figures that came home for this evaluation; those of another are refused."""
     from understudy.bench.away.classify_job import Classified
-    from understudy.evaluate.classifier_figures import Binding
+    from understudy.evaluation.classifier_figures import Binding
     from understudy.run.evaluate import test_part
     from understudy.run.limit import limited_protocol
 

@@ -120,6 +120,28 @@ def test_extra_files_are_named_also_when_listed(plain: ReleaseInfo, name: str) -
     assert verify(plain.folder).problems == (f"{name} does not belong in a release.",)
 
 
+ON_THE_WAY = (
+    *(".DS_Store", "data/.DS_Store", ".gitattributes", "._README.md", "Thumbs.db", "desktop.ini"),
+    ".cache/huggingface/download/README.md.metadata",
+)
+
+
+@pytest.mark.parametrize("name", ON_THE_WAY)
+def test_what_is_left_on_the_way_is_noted_and_harms_nothing(plain: ReleaseInfo, name: str) -> None:
+    (plain.folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (plain.folder / name).write_bytes(b"\x80\x04litter.")
+    found = verify(plain.folder, digest=plain.digest)
+    assert found.verdict == "consistent and authenticated"
+    assert f"{name} is no part of it: a file left on the way, not looked into." in found.notes
+    rehash(plain.folder)
+    assert verify(plain.folder).problems == (f"{name} does not belong in a release.",)
+
+
+def test_a_link_is_never_left_on_the_way(plain: ReleaseInfo) -> None:
+    (plain.folder / ".DS_Store").symlink_to(plain.folder / "claim.json")
+    assert ".DS_Store does not belong in a release." in verify(plain.folder).problems
+
+
 def test_a_claim_has_one_form(plain: ReleaseInfo) -> None:
     path = plain.folder / "claim.json"
     path.write_text(json.dumps(json.loads(path.read_text()), ensure_ascii=False) + "\n")

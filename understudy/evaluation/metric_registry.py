@@ -11,7 +11,7 @@ from typing import Any
 from understudy.errors import UserError, did_you_mean
 from understudy.evaluation.metric import Metric
 
-# A leakage attacker is one more metric: a class in understudy/evaluation/attackers/ and a line here.
+# A leakage attacker is one more metric: a class in evaluation/attackers/ and a line here.
 METRICS: Mapping[str, str] = MappingProxyType(
     {
         "gen2real": "understudy.evaluation.utility:Gen2RealAccuracy",
@@ -34,8 +34,12 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "attribute-balanced-accuracy": (
             "understudy.evaluation.attackers.attributes:AttributeBalancedAccuracy"
         ),
-        "attribute-auroc-scores": "understudy.evaluation.attackers.attributes:AttributeScoreRanking",
-        "attribute-auroc-labels": "understudy.evaluation.attackers.attributes:AttributeLabelRanking",
+        "attribute-auroc-scores": (
+            "understudy.evaluation.attackers.attributes:AttributeScoreRanking"
+        ),
+        "attribute-auroc-labels": (
+            "understudy.evaluation.attackers.attributes:AttributeLabelRanking"
+        ),
         "attribute-advantage": "understudy.evaluation.attackers.attributes:AttributeAdvantage",
         "closest-record": "understudy.evaluation.attackers.proximity:ClosestRecord",
         "neighbour-ratio": "understudy.evaluation.attackers.proximity:SharpestRatio",

@@ -23,8 +23,10 @@ from understudy.release.manifest import (
     listed_files,
     manifest_bytes,
     manifest_problems,
+    parse_manifest,
 )
 from understudy.release.signing import sign
+from understudy.release.transport import left_on_the_way, transport_notes
 
 
 def seal(folder: Path, signing_key: Path | None) -> str:
@@ -43,6 +45,7 @@ class Seal:
 
     changed: files that are not as they were sealed; nobody should open them.
     digest: None where there is no manifest, and then nothing vouches for the folder.
+    notes: on files that were left in the folder on its way.
     """
 
     problems: tuple[str, ...]
@@ -50,21 +53,34 @@ class Seal:
     changed: frozenset[str]
     digest: str | None
     voucher: Voucher = field(default_factory=lambda: Voucher(False))
+    notes: tuple[str, ...] = ()
 
 
 def check_seal(folder: Path, layout: Layout, digest: str | None, key: Path | None) -> Seal:
-    """Hold a folder's files against their layout and manifest, and that against digest and key."""
-    names = listed_files(folder)
-    problems = [*layout.gaps(names), *layout.strangers(names)]
-    problems += [f"{name} is not a plain file." for name in names if not is_plain(folder / name)]
-    hashes = file_hashes(folder)
+    """Hold a folder's files against their layout and manifest, and that against digest and key.
+
+    What file browsers, git or the Hub left there is noted, if no manifest lists it.
+    """
     try:
         manifest, signature = read_plain(folder, MANIFEST), read_plain(folder, SIGNATURE)
     except UserError as error:
-        return Seal((*problems, str(error)), hashes, frozenset(hashes), None)
+        hashes = file_hashes(folder)
+        found = (*_misfits(folder, layout, listed_files(folder)), str(error))
+        return Seal(found, hashes, frozenset(hashes), None)
+    sealed = parse_manifest(manifest or b"")
+    names = listed_files(folder)
+    litter = [name for name in names if name not in sealed and left_on_the_way(folder, name)]
+    problems = _misfits(folder, layout, [name for name in names if name not in litter])
+    notes = tuple(transport_notes(litter))
+    hashes = {n: hashed for n, hashed in file_hashes(folder).items() if n not in litter}
     if manifest is None:
-        return Seal(tuple(problems), hashes, frozenset(hashes), None)
+        return Seal(tuple(problems), hashes, frozenset(hashes), None, notes=notes)
     wrong, changed = manifest_problems(hashes, manifest)
-    found = digest_of(manifest)
-    voucher = vouch(signature, found, digest, key)
-    return Seal((*problems, *wrong), hashes, frozenset(changed), found, voucher)
+    own = digest_of(manifest)
+    voucher = vouch(signature, own, digest, key)
+    return Seal((*problems, *wrong), hashes, frozenset(changed), own, voucher, notes)
+
+
+def _misfits(folder: Path, layout: Layout, names: list[str]) -> list[str]:
+    problems = [*layout.gaps(names), *layout.strangers(names)]
+    return problems + [f"{n} is not a plain file." for n in names if not is_plain(folder / n)]

@@ -57,7 +57,7 @@ class Verification:
     ) -> Verification:
         """What the seal shows, and what was found inside; a problem anywhere undoes a voucher."""
         found = tuple(dict.fromkeys((*seal.problems, *problems, *seal.voucher.problems)))
-        said = (*notes, *seal.voucher.notes)
+        said = (*notes, *seal.notes, *seal.voucher.notes)
         vouched = seal.voucher.vouched and not found
         return Verification(found, said, seal.digest, claim, cost, vouched)
 

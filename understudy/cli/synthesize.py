@@ -67,7 +67,7 @@ def command(
     dataset: DatasetName = None,
     name: Annotated[str | None, typer.Option(help="The run's name under --runs.")] = None,
     runs: Runs = Path("runs"),
-    title: Annotated[str | None, typer.Option(help="Title of the data card.")] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the card and the reports.")] = None,
     sign: Annotated[Path | None, typer.Option(help="Private key file to sign with.")] = None,
     selected_by: Annotated[
         str | None, typer.Option(help="What these settings were chosen by, or `nothing`.")

@@ -26,6 +26,7 @@ from understudy.run.config import RunConfig
 from understudy.run.folder import RunFolder
 from understudy.run.prepare import Prepared
 from understudy.run.public_options import name_and_source
+from understudy.run.titles import report_title
 
 _PICTURES_PER_CLASS = 10
 _MOST_CURVE_POINTS = 400
@@ -42,7 +43,7 @@ def write_run_reports(
     shown = may_be_shown(prepared.config)
     pictures = _pictures(records) if digest is not None and records.is_images else None
     public = ReportData(
-        title=f"{prepared.method.info.name} on {prepared.material.dataset.name}",
+        title=report_title(folder, prepared),
         claim=claim.to_json(),
         ledger=_plain(told),
         samples=pictures if shown else None,

@@ -32,6 +32,7 @@ from understudy.run.publish import Target, publish
 from understudy.run.reports import terms_warning, write_run_reports
 from understudy.run.sampling import sample
 from understudy.run.start import begin, check_same_facts, enter_and_execute, noise_of, resumed
+from understudy.run.titles import RELEASE, release_title
 
 _LONG_HOURS = 2.0
 
@@ -132,8 +133,8 @@ def synthesize(
     folder = resumed(path, config, home, shown) if resume else None
     noise = noise_of(config)
     prepared = prepare(config, home, shown)
-    title = title or f"Synthetic stand-in for {prepared.material.dataset.name}"
-    check_words(prepared.facts.schema, title, config.unit)
+    called = release_title(title, prepared)
+    check_words(prepared.facts.schema, called, config.unit)
     for warning in (delta_warning(prepared), time_warning(prepared), terms_warning(config)):
         if warning:
             shown.say(warning)
@@ -153,10 +154,11 @@ def synthesize(
     digest = None
     if not refusals:
         announce = partial(book.mark_released, folder.read_plan()[0].ident)
-        target = Target(out, title, signing_key, announce)
+        target = Target(out, called, signing_key, announce)
         with folder.timed("release"):
             claim, digest = publish(folder, records, claim, target, scan)
-        folder.write_json("release.json", {"folder": str(out.resolve()), "digest": digest})
+        went = {"folder": str(out.resolve()), "digest": digest, "title": title}
+        folder.write_json(RELEASE, went)
     folder.write_json("claim.json", claim.to_json())
     report = write_run_reports(folder, prepared, claim, records, digest)
     return RunResult(claim, folder.path, out if digest else None, digest, report, refusals)

@@ -46,6 +46,7 @@ from understudy.run.prepare import (
     warn_of_empty_parts,
 )
 from understudy.run.start import begin, check_same_facts, enter_and_execute, noise_of, resumed
+from understudy.run.titles import name_for_others
 
 EncoderMethod = DenseVAE | DenseNetVAE
 METHODS: Mapping[str, type[DenseVAE] | type[DenseNetVAE]] = {
@@ -208,13 +209,18 @@ def _learn_through_the_door(
 def _prepare(request: EncoderRequest, home: Path | None, progress: Progress) -> Prepared:
     config = request.run
     material = gather(config, home, progress, needs_label=False)
-    method = METHODS[config.method](request.reveal, material.dataset.provenance)
+    method = METHODS[config.method](request.reveal, _learnt_from(config, material.dataset))
     facts = declare(method.info, material, *declared_counts(config, material))
     parts = {TRAIN: material.private}
     warn_of_empty_parts(material.dataset.name, parts, material.test, progress)
     settings = _settings(method, request, material.dataset)
     method.spend(settings.config, facts)
     return Prepared(config, method, settings, material, parts, facts, "float")
+
+
+def _learnt_from(config: RunConfig, dataset: Dataset) -> str:
+    """The data in the words of the published file; a private folder's name is not among them."""
+    return dataset.provenance if dataset.public else name_for_others(config, dataset)
 
 
 def _cited(encoder: Encoder, folder: RunFolder, prepared: Prepared) -> Encoder:

@@ -39,6 +39,25 @@ def test_one_method_shows_its_settings(workplace: Workplace) -> None:
     workplace.run("methods", "dp-merv").refused("dp-merv", "dp-merf")
 
 
+def test_a_preset_shows_its_settings_and_a_run_uses_them(workplace: Workplace) -> None:
+    words = ("methods", "dp-merf", "--preset", "Digits")
+    rows = workplace.run(*words, "--json").json()["rows"]
+    config = resolve_config(get_method("dp-merf"), preset="digits").config
+    assert {row["setting"]: row["value"] for row in rows} == {
+        name: str(value) for name, value in vars(config).items()
+    }
+    said = workplace.run(*words).succeeded().out
+    assert "preset digits: tuned on mnist, whole" in said
+    assert "Other presets (--preset NAME): default; mnist" in said
+    workplace.run("methods", "dp-merf", "--preset", "digit").refused("digit", "did you mean digits")
+    workplace.run("methods", "--preset", "digits").refused("NAME")
+    drawing.class_folder(workplace / "photos", 30)
+    run = ("synthesize", "photos", "--method", "dp-merf", "--epsilon", "1", "--dry-run")
+    assert workplace.run(*run, "--json").json()["preset"] == "default"
+    assert workplace.run(*run, "--json", "--preset", "digits").json()["preset"] == "digits"
+    workplace.run(*run, "--preset", "nonsense").refused("nonsense", "default")
+
+
 def test_one_method_shows_its_public_inputs(workplace: Workplace) -> None:
     said = workplace.run("methods", "pdp-diffusion").succeeded().out
     assert "takes --public records=DATA (needed): " in said

@@ -190,9 +190,15 @@ def stacked(reading: Reading, **images: Image.Image) -> np.ndarray:
 
 def test_mixed_sizes_name_both_files_and_the_fix_works():
     images = {"tall": picture(0, (6, 9)), "wide": picture(1, (12, 7))}
-    with refused("tall.png", "6x9", "wide.png", "12x7", "--size 6"):
+    with refused("tall.png", "6x9", "wide.png", "12x7", "--size 8"):
         stacked(Reading(), **images)
-    assert stacked(Reading(size=6), **images).shape == (2, 3, 6, 6)
+    assert stacked(Reading(size=8), **images).shape == (2, 3, 8, 8)
+
+
+def test_large_mixed_sizes_are_answered_with_sizes_that_methods_take():
+    images = {"tall": picture(0, (369, 412)), "wide": picture(1, (500, 369))}
+    with refused("tall.png", "pass --size 32 or --size 64 to crop"):
+        stacked(Reading(), **images)
 
 
 def test_mixed_grey_and_colour_name_both_files_and_the_fix_works():

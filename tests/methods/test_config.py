@@ -155,6 +155,18 @@ def test_changes_by_hand_win_and_are_named(method: Method) -> None:
     assert resolved.changed == ("cap", "steps")
 
 
+def test_a_preset_can_be_asked_for_by_name_and_that_is_a_choice_by_hand(method: Method) -> None:
+    chosen = resolve_config(method, "faces", 10.0, ["cap=1"], "MNIST")
+    assert (chosen.preset, chosen.config.sizes) == ("mnist, epsilon 5 or more", (4, 8))
+    assert chosen.changed == ("preset", "cap")
+    assert resolve_config(method, "mnist", 1.0, preset="default").config.steps == 10
+    assert resolve_config(method, None, 1.0, preset=chosen.preset).preset == "mnist"
+    assert not chosen.tuned_on_itself
+    assert resolve_config(method, "fashion-mnist", 1.0, preset="mnist").tuned_on_itself
+    with pytest.raises(UserError, match="no preset 'minst'; did you mean mnist"):
+        resolve_config(method, preset="minst")
+
+
 @pytest.mark.parametrize("change", ["steps", "=3", ""])
 def test_a_change_is_key_equals_value(method: Method, change: str) -> None:
     with pytest.raises(UserError, match="key=value"):

@@ -70,6 +70,13 @@ def test_settings_changed_by_hand_are_not_covered(place: Workplace) -> None:
     )
 
 
+def test_a_preset_that_the_owner_picked_is_not_covered(place: Workplace) -> None:
+    words = ("--method", "dp-merf", "--preset", "digits", "--samples", "30")
+    assert tuning(place, *words) == (
+        "Tuning is not covered: how the settings were chosen is not stated."
+    )
+
+
 def check_earlier_runs_are_told(place: Workplace) -> None:
     tuning(place, *SMALL_MERF)
     assert tuning(place, *SMALL_MERF).startswith(

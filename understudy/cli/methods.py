@@ -15,6 +15,9 @@ from understudy.cli.options import AsJson
 def command(
     name: Annotated[str | None, typer.Argument(help="Show one method and its settings.")] = None,
     for_: Annotated[str | None, typer.Option("--for", help="Data to choose a method for.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="With a NAME: the settings of this preset.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the methods; with a NAME, its settings; with --for DATA, advice."""
@@ -23,8 +26,10 @@ def command(
 
     if name is not None and for_ is not None:
         raise UserError("give a method's NAME or --for DATA, not both.")
+    if preset is not None and name is None:
+        raise UserError("--preset goes with a method's NAME; give that too.")
     if name is not None:
-        shown = describe_method(name)
+        shown = describe_method(name, preset)
     elif for_ is not None:
         shown = advise(for_, progress=bars(as_json))
     else:

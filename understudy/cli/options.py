@@ -22,6 +22,9 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the method; repeatable."),
 ]
+Preset = Annotated[
+    str | None, typer.Option(help="Settings to start from; `understudy methods NAME` lists them.")
+]
 Public = Annotated[
     list[str] | None,
     typer.Option(metavar="[NAME=]DATA", help="Public data for the method; repeatable."),

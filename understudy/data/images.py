@@ -32,6 +32,9 @@ FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm")
 PIXEL_LIMIT = 64_000_000
 
+_USUAL_SIZES, _SMALLEST_SIZE = (32, 64), 8
+"""Sides that every method here takes, and the least that any does."""
+
 _EXIF_ORIENTATION = 0x0112
 _DEEP_MODES = ("I", "F")
 _DECODER_ERRORS = (
@@ -194,9 +197,19 @@ class ImageStack:
         if shape != first:
             raise UserError(
                 f"{self._first} is {first[2]}x{first[1]} pixels but {name} is "
-                f"{shape[2]}x{shape[1]}; pass --size {min(*first[1:], *shape[1:])} to crop and "
-                "resize every image to one size."
+                f"{shape[2]}x{shape[1]}; pass {_sizes_up_to(min(*first[1:], *shape[1:]))} to "
+                "crop and resize every image to one size."
             )
+
+
+def _sizes_up_to(side: int) -> str:
+    """Sizes that the methods take and that enlarge images of this side as little as can be.
+
+    >>> _sizes_up_to(369), _sizes_up_to(48), _sizes_up_to(28)
+    ('--size 32 or --size 64', '--size 32', '--size 28')
+    """
+    usual = [size for size in _USUAL_SIZES if size <= side] or [max(side, _SMALLEST_SIZE)]
+    return " or ".join(f"--size {size}" for size in usual)
 
 
 def _decode(data: bytes, name: str, pixel_limit: int) -> tuple[Image.Image, bool]:

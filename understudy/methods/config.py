@@ -20,6 +20,9 @@ from understudy.errors import UserError, did_you_mean
 from understudy.methods.contract import Method
 from understudy.methods.presets import Preset, find_presets
 
+PRESET = "preset"
+"""Among what was changed by hand: the preset itself."""
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -100,16 +103,25 @@ def resolve_config(
     dataset: str | None = None,
     epsilon: float | None = None,
     changes: Sequence[str] = (),
+    preset: str | None = None,
 ) -> ResolvedConfig:
     """The Config of a run: the best matching preset with the user's changes on top.
 
-    `changes` are `key=value` strings, as `--set` takes them.
+    `changes` are `key=value` strings, as `--set` takes them. preset: take this one instead; that is
+    a choice by hand, and stands among what was changed.
     """
-    chosen: Preset = find_presets(method).choose(dataset, epsilon)
+    known = find_presets(method)
+    chosen: Preset = (
+        known.choose(dataset, epsilon) if preset is None else known.named(preset, dataset, epsilon)
+    )
     by_hand = dict(_split_change(change) for change in changes)
     config = build_config(method.Config, {**chosen.settings, **by_hand})
     return ResolvedConfig(
-        config, chosen.name, chosen.tuned_on, tuple(sorted(by_hand)), chosen.tuned_on_itself
+        config,
+        chosen.name,
+        chosen.tuned_on,
+        (*(() if preset is None else (PRESET,)), *sorted(by_hand)),
+        chosen.tuned_on_itself,
     )
 
 

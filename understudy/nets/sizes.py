@@ -20,7 +20,7 @@ def image_shape(shape: Sequence[int], who: str) -> Shape:
     if shape[0] not in (1, 3) or not all(SMALLEST <= side <= LARGEST for side in shape[1:]):
         raise UserError(
             f"{wanted}, not images of shape {list(shape)}; "
-            "make them fit with --size and --channels."
+            "make them fit with --size 32 (or 64, say) and --channels 1 or 3."
         )
     return shape[0], shape[1], shape[2]
 

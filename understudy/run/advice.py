@@ -11,7 +11,7 @@ from understudy.errors import UserError
 from understudy.methods.config import ResolvedConfig, describe_config, resolve_config
 from understudy.methods.contract import Facts, Forecasting, Method
 from understudy.methods.info import PublicRecords, PublicWeights
-from understudy.methods.presets import find_presets
+from understudy.methods.presets import DEFAULT, find_presets
 from understudy.methods.registry import get_method, method_names
 from understudy.progress import Progress
 from understudy.run.listing import Listing, duration
@@ -31,18 +31,26 @@ def list_methods() -> Listing:
     )
 
 
-def describe_method(name: str) -> Listing:
-    """One method with its settings."""
+def describe_method(name: str, preset: str | None = None) -> Listing:
+    """One method with its settings, as one of its presets has them."""
     method = get_method(name)
     info = method.info
-    settings, chosen = describe_config(method.Config), resolve_config(method).config
-    rows = tuple((s.name, str(getattr(chosen, s.name)), s.allowed, s.help) for s in settings)
-    others = [entry.name for entry in find_presets(method).entries if entry.dataset in catalog()]
-    after = ("", f"Other presets: {'; '.join(others)}.") if others else ()
+    settings, chosen = describe_config(method.Config), resolve_config(method, preset=preset)
+    rows = tuple((s.name, str(getattr(chosen.config, s.name)), s.allowed, s.help) for s in settings)
     before = [f"{info.name}: {info.summary}", f"paper: {info.paper}", f"uses: {info.mechanism}"]
     before += [_input_in_words(entry) for entry in info.public]
     before += [f"changed for soundness: {change}" for change in info.changed_for_soundness]
-    return Listing(("setting", "default", "allowed", "meaning"), rows, (*before, ""), after)
+    before += [f"preset {chosen.preset}: {chosen.tuned_on}"]
+    headings = ("setting", "default" if preset is None else "value", "allowed", "meaning")
+    return Listing(headings, rows, (*before, ""), _other_presets(method, chosen))
+
+
+def _other_presets(method: Method, shown: ResolvedConfig) -> tuple[str, ...]:
+    """The names that `--preset` takes, beside the one that is shown."""
+    entries = find_presets(method).entries
+    names = dict.fromkeys([DEFAULT, *(e.name for e in entries if e.dataset in catalog())])
+    others = [name for name in names if name != shown.preset]
+    return ("", f"Other presets (--preset NAME): {'; '.join(others)}.") if others else ()
 
 
 def _input_in_words(entry: PublicRecords | PublicWeights) -> str:

@@ -35,7 +35,8 @@ class RunConfig:
     holdout: the fraction kept from the method for evaluation, where the source gives no
         test part of its own.
     dataset: the owner's name for the data, under which the account book adds up.
-    changes: method settings as `key=value`.
+    preset: the name of the method's settings to start from; None takes the best match.
+    changes: method settings as `key=value`, on top of the preset.
     samples: how many records to make; None makes as many as the training part declares.
     selected_among, selected_by, selection_covered: what these settings were chosen among,
         by what, and whether that choice is public or charged.
@@ -62,6 +63,7 @@ class RunConfig:
     count: int | None = None
     holdout: float = 0.15
     dataset: str | None = None
+    preset: str | None = None
     changes: tuple[str, ...] = ()
     samples: int | None = None
     seed: int = 0

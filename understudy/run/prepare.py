@@ -74,7 +74,9 @@ def prepare(
     method = get_method(config.method)
     require_packages(method.info)
     _refuse_unused(config, method)
-    settings = resolve_config(method, _public_name(config), config.epsilon, config.changes)
+    settings = resolve_config(
+        method, _public_name(config), config.epsilon, config.changes, config.preset
+    )
     material = gather(config, home, progress, split_key)
     key = open_book(config, home).split_key() if split_key is None else split_key
     count, learnt = declared_counts(config, material)

@@ -10,6 +10,7 @@ import pytest
 
 from understudy.bench.suite.cell import Cell, Suite
 from understudy.bench.suite.suite import load_suite, suite_names
+from understudy.bench.work.phase_keys import phase_keys
 from understudy.errors import UserError
 
 
@@ -408,6 +409,16 @@ def test_a_limit_holds_for_every_run(desk: Desk) -> None:
     assert load_suite(path, limit=20).cells[0].limit == 20
     with pytest.raises(UserError, match="--limit must be at least 2"):
         load_suite(path, limit=1)
+
+
+def test_a_preset_is_part_of_what_a_run_is(desk: Desk) -> None:
+    path = desk.write(f"defaults: {{preset: mnist}}\n{SMALL}")
+    (cell,) = load_suite(path).cells
+    (other,) = load_suite(path, preset="digits").cells
+    assert (cell.preset, other.preset, cell.run_config().preset) == ("mnist", "digits", "mnist")
+    assert phase_keys(cell, data=None).fit != phase_keys(other, data=None).fit
+    with pytest.raises(UserError, match="no preset 'mnits'; did you mean mnist"):
+        load_suite(path, preset="mnits")
 
 
 class TestShipped:

@@ -19,6 +19,7 @@ class Cell:
     public, weights: the method's public inputs, as `RunConfig` has them.
     epsilon: None asks for no guarantee (an empirical run).
     settings: `key=value` on top of the method's preset, sorted by key.
+    preset: the name of that preset; None takes the best match.
     protocol: a name or a file for `load_protocol`.
     samples: None makes as many records as the training part declares.
     limit: use at most so many records, for a quick look; results are stamped with it.
@@ -40,6 +41,7 @@ class Cell:
     weights: tuple[str, ...] = ()
     limit: int | None = None
     device: str = "auto"
+    preset: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "public", several(self.public))
@@ -58,6 +60,7 @@ class Cell:
             channels=self.channels,
             public=self.public,
             weights=self.weights,
+            preset=self.preset,
             changes=self.settings,
             samples=self.samples,
             seed=self.seed,

@@ -44,6 +44,10 @@ class Draft:
     def place(self, name: str) -> Text:
         return self.places.get(name, self.origin)
 
+    def with_preset(self, name: str) -> Draft:
+        """With the settings of this preset under its own, as `--preset` asks of a whole suite."""
+        return replace(self, values={**self.values, "preset": name})
+
     def changed(self, texts: Mapping[str, Text]) -> Draft:
         """With these fields on top; settings are laid over those that are there."""
         plain = {name: text for name, text in texts.items() if name != SETTINGS}
@@ -87,13 +91,15 @@ def override(drafts: Sequence[Draft], rule: Text) -> tuple[list[Draft], bool]:
     return after, any(hits)
 
 
-def finish_cells(drafts: Sequence[Draft], limit: int | None) -> tuple[Cell, ...]:
+def finish_cells(
+    drafts: Sequence[Draft], limit: int | None, preset: str | None = None
+) -> tuple[Cell, ...]:
     """The cells, each checked as far as can be without data; none may be there twice."""
     lookup = Lookup()
     cells: list[Cell] = []
     seen: dict[str, Draft] = {}
     for draft in drafts:
-        cell = _cell(draft, lookup)
+        cell = _cell(draft if preset is None else draft.with_preset(preset), lookup)
         if limit is not None:
             cell = replace(cell, limit=limit)
         work = phase_keys(cell, data=None, lookup=lookup).evaluate
@@ -257,6 +263,7 @@ READERS: Mapping[str, Callable[[Text], Any]] = {
     "delta": _between("delta", 0.0, 1.0),
     "seed": _whole("seed", 0),
     "protocol": _protocol,
+    "preset": _optional(_words("preset")),
     "samples": _optional(_whole("samples", 1)),
     "label": _optional(_words("label")),
     "unit": _optional(_words("unit")),

@@ -33,7 +33,7 @@ class Lookup:
     def config(self, cell: Cell) -> ResolvedConfig:
         """The cell's method settings with the preset applied, as its run will have them."""
         preset_for = cell.dataset if is_declared_public(cell.dataset) else None
-        wanted = (cell.method, preset_for, cell.epsilon, cell.settings)
+        wanted = (cell.method, preset_for, cell.epsilon, cell.settings, cell.preset)
         if wanted not in self._configs:
             method = self.method(cell.method)
             self._configs[wanted] = resolve_config(method, *wanted[1:])

@@ -47,13 +47,15 @@ def suite_names() -> tuple[str, ...]:
     return tuple(sorted(p.stem for p in _shipped().iterdir() if p.suffix == ".yaml"))
 
 
-def load_suite(name_or_path: str | Path, limit: int | None = None) -> Suite:
+def load_suite(
+    name_or_path: str | Path, limit: int | None = None, preset: str | None = None
+) -> Suite:
     """A suite that ships with the package, by name, or one from a YAML file.
 
     Everything is checked that can be without data: names, types, settings, and that no
     run is there twice. Methods are imported for that.
 
-    limit: overrides the limit of every cell.
+    limit, preset: override those of every cell.
     """
     if limit is not None and limit < 2:
         raise UserError(f"--limit must be at least 2, not {limit}.")
@@ -71,7 +73,7 @@ def load_suite(name_or_path: str | Path, limit: int | None = None) -> Suite:
         if not touched:
             raise rule.error("this override is for no run of the suite; see its `where`.")
     source = None if path.parent == _shipped() else path
-    return Suite(path.stem, finish_cells(drafts, limit), source)
+    return Suite(path.stem, finish_cells(drafts, limit, preset), source)
 
 
 def _find(words: str, within: Text | None) -> Path:

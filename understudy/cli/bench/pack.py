@@ -10,7 +10,7 @@ import typer
 from understudy.cli.bars import bars
 from understudy.cli.bench.options import EvidenceFolder, Limit, OnlyMethods, SuiteName, WorkFolder
 from understudy.cli.guard import guarded, print_json
-from understudy.cli.options import AsJson, Home
+from understudy.cli.options import AsJson, Home, Preset
 
 
 @guarded
@@ -23,6 +23,7 @@ def command(
     work: WorkFolder = Path("bench"),
     evidence: EvidenceFolder = None,
     limit: Limit = None,
+    preset: Preset = None,
     method: OnlyMethods = None,
     classify: Annotated[
         bool,
@@ -51,7 +52,7 @@ def command(
     from understudy.bench.suite.suite import load_suite
     from understudy.bench.work.workspace import Workspace
 
-    found, workspace = load_suite(suite, limit).only(method), Workspace(work, evidence)
+    found, workspace = load_suite(suite, limit, preset).only(method), Workspace(work, evidence)
     target = out or workspace.away / found.name
     size = piece_size * MEBIBYTE
     moved = pack(found.cells, workspace, target, home, bars(as_json), size)

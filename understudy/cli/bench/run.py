@@ -9,7 +9,7 @@ import typer
 
 from understudy.cli.bench.options import EvidenceFolder, Limit, OnlyMethods, SuiteName, WorkFolder
 from understudy.cli.guard import guarded, print_json
-from understudy.cli.options import AsJson, Home
+from understudy.cli.options import AsJson, Home, Preset
 
 if TYPE_CHECKING:
     from understudy.bench.work.runner import Outcome
@@ -21,6 +21,7 @@ def command(
     work: WorkFolder = Path("bench"),
     evidence: EvidenceFolder = None,
     limit: Limit = None,
+    preset: Preset = None,
     method: OnlyMethods = None,
     jobs: Annotated[
         int | None, typer.Option(help="Workers at once.", show_default="by cores and GPUs")
@@ -40,8 +41,8 @@ def command(
     from understudy.errors import UserError
 
     executor = LocalExecutor(jobs)
-    found = load_suite(suite, limit).only(method)
-    words = f"understudy bench run {suite}" + (f" --limit {limit}" if limit is not None else "")
+    found = load_suite(suite, limit, preset).only(method)
+    words = _as_written(suite, limit, preset)
     try:
         outcome = run_suite(
             found,
@@ -57,6 +58,13 @@ def command(
     _say(outcome, as_json)
     if not outcome.ok:
         raise typer.Exit(1)
+
+
+def _as_written(suite: str, limit: int | None, preset: str | None) -> str:
+    """The command, as evidence holds it."""
+    options = {"--limit": limit, "--preset": preset}
+    given = [f"{name} {value}" for name, value in options.items() if value is not None]
+    return " ".join(["understudy bench run", suite, *given])
 
 
 def _say(outcome: Outcome, as_json: bool) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from understudy.cli.bench.options import EvidenceFolder, Limit, WorkFolder
 from understudy.cli.guard import guarded, print_json
-from understudy.cli.options import AsJson
+from understudy.cli.options import AsJson, Preset
 
 if TYPE_CHECKING:
     from understudy.bench.work.workspace import Standing
@@ -29,6 +29,7 @@ def command(
     work: WorkFolder = Path("bench"),
     evidence: EvidenceFolder = None,
     limit: Limit = None,
+    preset: Preset = None,
     as_json: AsJson = False,
 ) -> None:
     """Show how far every run is; starts nothing."""
@@ -36,11 +37,11 @@ def command(
     from understudy.bench.work.workspace import Workspace
     from understudy.errors import UserError
 
-    if suite is None and limit is not None:
-        raise UserError("--limit changes the runs of a suite; name the SUITE too.")
+    if suite is None and (limit is not None or preset is not None):
+        raise UserError("--limit and --preset change the runs of a suite; name the SUITE too.")
     workspace = Workspace(work, evidence)
     if suite is not None:
-        standings = list(workspace.survey(load_suite(suite, limit).cells))
+        standings = list(workspace.survey(load_suite(suite, limit, preset).cells))
     elif work.is_dir():
         standings = sorted(workspace.known(), key=_order)
     else:

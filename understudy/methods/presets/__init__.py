@@ -14,13 +14,14 @@ from __future__ import annotations
 import importlib.resources
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources.abc import Traversable
 from typing import Any
 
 from understudy.errors import UserError, did_you_mean
 from understudy.methods.contract import Method
 
+DEFAULT = "default"
 UNTUNED = "not tuned on any data"
 _KEYS = ("dataset", "epsilon_at_least", "tuned_on", "tuned_on_itself", "settings")
 
@@ -47,7 +48,7 @@ class Preset:
         'mnist, epsilon 5 or more'
         """
         tail = f", epsilon {self.epsilon_at_least:g} or more" if self.epsilon_at_least else ""
-        return f"{self.dataset or 'default'}{tail}"
+        return f"{self.dataset or DEFAULT}{tail}"
 
     def was_tuned_on(self, dataset: str | None) -> bool:
         """Whether the words of `tuned_on` name this dataset, or the preset says so itself.
@@ -59,6 +60,16 @@ class Preset:
             return self.tuned_on_itself
         return re.search(rf"(?<![\w-]){re.escape(dataset)}(?![\w-])", self.tuned_on) is not None
 
+    def saw(self, dataset: str | None) -> bool:
+        """Whether the tuning looked at a run's dataset, of whichever dataset the preset is.
+
+        >>> Preset("by eye", dataset="mnist", tuned_on_itself=True).saw("digits")
+        False
+        """
+        own = self.dataset in (None, dataset)
+        asked = self if own else replace(self, tuned_on_itself=False)
+        return asked.was_tuned_on(dataset)
+
 
 @dataclass(frozen=True)
 class Presets:
@@ -68,11 +79,25 @@ class Presets:
 
     def choose(self, dataset: str | None, epsilon: float | None) -> Preset:
         """The layered preset for a dataset (by catalog name) and a budget."""
+        return self._layered(dataset, dataset, epsilon)
+
+    def named(self, name: str, dataset: str | None, epsilon: float | None) -> Preset:
+        """The preset that was asked for by name, for a run on this dataset and budget.
+
+        `default`, or the dataset that a preset is for; what the epsilon adds to it comes by itself.
+        """
+        known = {DEFAULT: None, **{p.dataset: p.dataset for p in self.entries if p.dataset}}
+        wanted = name.partition(",")[0].strip().lower()
+        if wanted not in known:
+            raise UserError(f"no preset {name!r}; {did_you_mean(wanted, known)}")
+        return self._layered(known[wanted], dataset, epsilon)
+
+    def _layered(self, wanted: str | None, dataset: str | None, epsilon: float | None) -> Preset:
+        """The layers of one preset; whether they were tuned on the run's own dataset is asked of
+        each, and a preset of another dataset answers by its words."""
         reached = 0.0 if epsilon is None else epsilon
         layers = [
-            p
-            for p in self.entries
-            if p.dataset in (None, dataset) and p.epsilon_at_least <= reached
+            p for p in self.entries if p.dataset in (None, wanted) and p.epsilon_at_least <= reached
         ]
         layers.sort(key=lambda p: (p.dataset is not None, p.epsilon_at_least))
         merged: dict[str, Any] = {}
@@ -84,7 +109,7 @@ class Presets:
             merged,
             last.dataset,
             last.epsilon_at_least,
-            any(layer.was_tuned_on(dataset) for layer in layers),
+            any(layer.saw(dataset) for layer in layers),
         )
 
 

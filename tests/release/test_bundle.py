@@ -37,6 +37,7 @@ def test_release_has_its_files_and_no_other(plain: ReleaseInfo) -> None:
     assert found == [
         "README.md",
         "claim.json",
+        "contact-sheet.png",
         "croissant.json",
         "data/train-00000-of-00001.parquet",
         "ledger.jsonl",

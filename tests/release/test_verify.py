@@ -1,5 +1,6 @@
 """Each way of spoiling a release, and that `verify` says why it fails."""
 
+import io
 import json
 import random
 import shutil
@@ -7,7 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from tests.release.forge import FACTS, Story, edit_json, long_story, rehash, restate, retell
 from understudy.errors import UserError
@@ -63,7 +67,7 @@ def flips(data: bytes, seed: int) -> list[tuple[int, int]]:
 
 def test_any_flipped_byte_in_any_file_is_caught(signed: ReleaseInfo) -> None:
     files = sorted(p for p in signed.folder.rglob("*") if p.is_file())
-    assert len(files) == 7
+    assert len(files) == 8
     for seed, path in enumerate(files):
         name = path.relative_to(signed.folder).as_posix()
         good = path.read_bytes()
@@ -140,6 +144,34 @@ def test_what_is_left_on_the_way_is_noted_and_harms_nothing(plain: ReleaseInfo, 
 def test_a_link_is_never_left_on_the_way(plain: ReleaseInfo) -> None:
     (plain.folder / ".DS_Store").symlink_to(plain.folder / "claim.json")
     assert ".DS_Store does not belong in a release." in verify(plain.folder).problems
+
+
+def test_a_contact_sheet_shows_the_tables_and_nothing_else(plain: ReleaseInfo) -> None:
+    sheet = plain.folder / "contact-sheet.png"
+    whole = sheet.read_bytes()
+    pixels = np.array(Image.open(sheet))
+    pixels[-3, 3] ^= 1
+    Image.fromarray(pixels).save(sheet)
+    rehash(plain.folder)
+    told = ("contact-sheet.png shows something else than the tables hold.",)
+    assert verify(plain.folder).problems == told
+    text = PngInfo()
+    text.add_text("Comment", "of the owner's")
+    Image.open(io.BytesIO(whole)).save(sheet, pnginfo=text)
+    rehash(plain.folder)
+    assert verify(plain.folder).problems == (
+        "contact-sheet.png carries metadata (PNG chunk 'tEXt').",
+    )
+    Image.fromarray(pixels[:-1]).save(sheet)
+    rehash(plain.folder)
+    assert "does not have the declared shape" in verify(plain.folder).problems[0]
+
+
+def test_a_release_without_a_contact_sheet_verifies(plain: ReleaseInfo) -> None:
+    (plain.folder / "contact-sheet.png").unlink()
+    assert verify(plain.folder).problems == ("contact-sheet.png is in the manifest but missing.",)
+    rehash(plain.folder)
+    assert verify(plain.folder).ok
 
 
 def test_a_claim_has_one_form(plain: ReleaseInfo) -> None:

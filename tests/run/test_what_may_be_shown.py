@@ -32,6 +32,7 @@ def test_an_owners_own_pictures_are_in_both_reports(workplace: Workplace) -> Non
     told = synthesized(workplace, "photos")
     for page in pages(workplace):
         assert PICTURE in page
+    assert (workplace / "out/contact-sheet.png").exists()
     assert "not to be shown" not in told
 
 
@@ -43,6 +44,8 @@ def test_faces_are_in_the_owners_report_alone(
     owners, others = pages(workplace)
     assert PICTURE in owners
     assert PICTURE not in others
+    assert (workplace / "runs/out/contact-sheet.png").exists()
+    assert not (workplace / "out/contact-sheet.png").exists()
     assert "No pictures are shown in this report." in others
     assert "warning: shelf/utkface is not to be shown to others, because it shows real" in told
 

@@ -23,6 +23,7 @@ from understudy.release.manifest import hash_file
 from understudy.release.near_copies import CopyScan
 from understudy.release.parquet_tables import SHARD_BYTES, check_records, write_shards
 from understudy.release.seal import seal
+from understudy.release.sheet import sheet_png
 from understudy.release.verify import verify
 
 
@@ -49,6 +50,7 @@ def write_release(
     scan: CopyScan | None = None,
     shard_bytes: int = SHARD_BYTES,
     announce: Callable[[str], None] | None = None,
+    pictured: bool = True,
 ) -> ReleaseInfo:
     """Write a release folder, whole or not at all.
 
@@ -57,7 +59,8 @@ def write_release(
     plan and declared facts; no private record and no ledger of the owner's comes here.
     `scan` is what a scan for copies of private records found, which an empirical claim
     needs and no other has. `announce` is given the digest before the folder appears: no
-    release goes out that the owner's book misses.
+    release goes out that the owner's book misses. pictured: whether it has a contact sheet, which
+    shows a few of its records to whoever looks at the folder.
     """
     refuse_existing(folder)
     check_title(title)
@@ -69,6 +72,8 @@ def write_release(
     with new_folder(folder) as partial:
         shards = write_shards(records, partial, shard_bytes)
         _write_documents(partial, claim, title, licence, shards)
+        if pictured:
+            write_file(partial / layout.SHEET, sheet_png(partial, shards, claim.records))
         ledger = released_ledger(plan, facts.to_json())
         write_file(partial / layout.LEDGER, b"".join(entry.line() for entry in ledger))
         digest = seal(partial, signing_key)

@@ -12,6 +12,7 @@ CARD = "README.md"
 CLAIM = "claim.json"
 LEDGER = "ledger.jsonl"
 CROISSANT = "croissant.json"
+SHEET = "contact-sheet.png"
 
 ONLY_TABLE = "data/train-00000-of-00001.parquet"
 _TABLE = re.compile(r"data/train-\d{5}-of-\d{5}\.parquet")
@@ -23,11 +24,13 @@ class Layout:
 
     own: what this kind has beside card, tables and manifest, all of it JSON.
     shards: whether there may be more than one table.
+    optional: what may be there too.
     """
 
     kind: str
     own: tuple[str, ...]
     shards: bool
+    optional: tuple[str, ...] = ()
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -45,7 +48,7 @@ class Layout:
     def strangers(self, names: Iterable[str]) -> list[str]:
         """What no folder of this kind has and these paths hold, in words."""
         names = set(names)
-        unknown = names - {*self.required, SIGNATURE, *self.tables(names)}
+        unknown = names - {*self.required, *self.optional, SIGNATURE, *self.tables(names)}
         return [f"{name} does not belong in a {self.kind}." for name in sorted(unknown)]
 
     def gaps(self, names: Iterable[str]) -> list[str]:
@@ -57,4 +60,4 @@ class Layout:
         return [f"{name} is missing." for name in missing]
 
 
-RELEASE = Layout("release", (CLAIM, LEDGER, CROISSANT), shards=True)
+RELEASE = Layout("release", (CLAIM, LEDGER, CROISSANT), shards=True, optional=(SHEET,))

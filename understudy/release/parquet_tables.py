@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -181,18 +181,25 @@ def read_records(folder: Path, shards: list[str], summary: RecordsSummary) -> Re
     if rows != summary.count or not rows:
         raise UserError(f"the claim counts {summary.count} records, the tables hold {rows}.")
     features = np.empty((rows, *summary.shape), np.uint8)
-    columns: list[dict[str, Array]] = []
+    columns: list[Mapping[str, Array]] = []
     position = 0
+    for some in record_batches(folder, shards, summary):
+        features[position : position + len(some)] = some.features
+        position += len(some)
+        columns.append(some.attributes)
+    attributes = {n: np.concatenate([c[n] for c in columns]) for n in summary.schema.names}
+    return Images(features, attributes, summary.schema)
+
+
+def record_batches(folder: Path, shards: list[str], summary: RecordsSummary) -> Iterator[Images]:
+    """The records of a release in portions, in order."""
     for name in shards:
         with pq.ParquetFile(folder / name) as shard:
             _check_columns(shard, summary)
             for batch in shard.iter_batches(batch_size=ROWS_PER_GROUP):
-                for image in batch.column(IMAGE).to_pylist():
-                    features[position] = decode_png(png_of(image), summary.shape)
-                    position += 1
-                columns.append(_attributes(batch, summary.schema))
-    attributes = {n: np.concatenate([c[n] for c in columns]) for n in summary.schema.names}
-    return Images(features, attributes, summary.schema)
+                pngs = [png_of(image) for image in batch.column(IMAGE).to_pylist()]
+                pixels = np.stack([decode_png(png, summary.shape) for png in pngs])
+                yield Images(pixels, _attributes(batch, summary.schema), summary.schema)
 
 
 def _attributes(batch: pa.RecordBatch, schema: Schema) -> dict[str, Array]:

@@ -27,6 +27,7 @@ from understudy.release.ledger_check import ledger_problems
 from understudy.release.manifest import MANIFEST, is_plain
 from understudy.release.parquet_tables import table_problems
 from understudy.release.seal import Seal, check_seal
+from understudy.release.sheet import sheet_problems
 
 _RUN_MARK = "config.yaml"
 """What a run folder has and no release may have."""
@@ -153,11 +154,22 @@ class _Check:
         self.notes += version_notes(claim, reckoning.price)
         self.notes += [m.caveat for m in reckoning.plan.mechanisms if m.caveat is not None]
 
+    def _sheet(self, tables: list[str], claim: Claim) -> list[str]:
+        """Of a contact sheet that is there: whether it shows these tables."""
+        try:
+            data = (
+                None if layout.SHEET in self.seal.changed else read_plain(self.folder, layout.SHEET)
+            )
+            return [] if data is None else sheet_problems(data, self.folder, tables, claim.records)
+        except UNREADABLE as error:
+            return [reason(error, layout.SHEET)]
+
     def _contents(self, claim: Claim) -> None:
         """What tables, card and metadata say; a table that was changed is not opened."""
         tables = layout.RELEASE.tables(self.seal.hashes)
         if not self.seal.changed.intersection(tables):
-            self.problems += table_problems(self.folder, tables, claim.records)
+            found = table_problems(self.folder, tables, claim.records)
+            self.problems += found or self._sheet(tables, claim)
         card = read_plain(self.folder, layout.CARD)
         croissant = read_plain(self.folder, layout.CROISSANT)
         if card is not None:

@@ -45,6 +45,10 @@ class RunFolder:
         return self.path / "samples"
 
     @property
+    def sheet(self) -> Path:
+        return self.path / "contact-sheet.png"
+
+    @property
     def metrics(self) -> Path:
         return self.path / "metrics.json"
 

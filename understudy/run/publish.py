@@ -27,12 +27,16 @@ from understudy.run.folder import RunFolder
 
 @dataclass(frozen=True)
 class Target:
-    """Where a release goes, what it is called, who signs it, and who is told beforehand."""
+    """Where a release goes, what it is called, who signs it, and who is told beforehand.
+
+    pictured: whether a contact sheet lies in it; not where the terms of the data forbid it.
+    """
 
     out: Path
     title: str
     signing_key: Path | None
     announce: Callable[[str], None]
+    pictured: bool = True
 
 
 def publish(
@@ -58,6 +62,7 @@ def publish(
         signing_key=target.signing_key,
         scan=scan,
         announce=target.announce,
+        pictured=target.pictured,
     )
     return claim, info.digest
 

@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from understudy.data.contact_sheet import sheet_of, to_png
 from understudy.data.records import Records
 from understudy.data.terms import pictures_may_be_shown, terms_of
+from understudy.durable import replace_durably
 from understudy.evaluation.metric import Evaluation
 from understudy.privacy.ledger.entries import Entry
 from understudy.privacy.ledger.ledger import read_ledger
@@ -37,7 +39,10 @@ _MOST_SCANNED = 1000
 def write_run_reports(
     folder: RunFolder, prepared: Prepared, claim: Claim, records: Records, digest: str | None
 ) -> Path:
-    """Write `report.html` and `report-public.html` into the run folder; give the owner's."""
+    """Write `report.html` and `report-public.html` into the run folder; give the owner's.
+
+    Beside them lies a contact sheet of the synthetic records, the owner's too.
+    """
     own = read_ledger(folder.ledger)
     told = own if claim.format == FORMAT_0_1 else released_ledger(*folder.read_plan())
     shown = may_be_shown(prepared.config)
@@ -53,6 +58,8 @@ def write_run_reports(
     )
     owner = _owner_data(folder, prepared, records, own)
     owner = replace(owner, own_samples=None if shown else pictures)
+    if records.is_images and len(records):
+        replace_durably(folder.sheet, to_png(sheet_of(records)))
     owner_path, _ = write_reports(folder.path, public, owner)
     return owner_path
 

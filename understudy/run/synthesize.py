@@ -29,7 +29,7 @@ from understudy.run.prepare import (
     sample_count,
 )
 from understudy.run.publish import Target, publish
-from understudy.run.reports import terms_warning, write_run_reports
+from understudy.run.reports import may_be_shown, terms_warning, write_run_reports
 from understudy.run.sampling import sample
 from understudy.run.start import begin, check_same_facts, enter_and_execute, noise_of, resumed
 from understudy.run.titles import RELEASE, release_title
@@ -154,7 +154,7 @@ def synthesize(
     digest = None
     if not refusals:
         announce = partial(book.mark_released, folder.read_plan()[0].ident)
-        target = Target(out, called, signing_key, announce)
+        target = Target(out, called, signing_key, announce, may_be_shown(config))
         with folder.timed("release"):
             claim, digest = publish(folder, records, claim, target, scan)
         went = {"folder": str(out.resolve()), "digest": digest, "title": title}

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from understudy.run.config import RunConfig
     from understudy.run.demo import demo
     from understudy.run.evaluate import evaluate_release, evaluate_run
+    from understudy.run.show import Shown, show
     from understudy.run.spent import spent
     from understudy.run.synthesize import preview, synthesize
 
@@ -52,6 +53,8 @@ _HOMES = {
     "load_release": "release.load",
     "method_names": "methods.registry",
     "preview": "run.synthesize",
+    "Shown": "run.show",
+    "show": "run.show",
     "spent": "run.spent",
     "synthesize": "run.synthesize",
     "verify": "release.verify",
@@ -67,6 +70,7 @@ __all__ = [
     "Records",
     "RunConfig",
     "Schema",
+    "Shown",
     "UserError",
     "audit_method",
     "check_method",
@@ -80,6 +84,7 @@ __all__ = [
     "load_release",
     "method_names",
     "preview",
+    "show",
     "spent",
     "synthesize",
     "verify",

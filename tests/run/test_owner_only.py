@@ -153,7 +153,8 @@ def test_no_name_of_the_owners_reaches_release_or_public_report(finished: Workpl
 
 def test_a_release_holds_only_what_a_release_holds(finished: Workplace) -> None:
     assert sorted(p.name for p in (finished / "out").iterdir()) == [
-        *("README.md", "claim.json", "croissant.json", "data", "ledger.jsonl", "manifest.sha256"),
+        *("README.md", "claim.json", "contact-sheet.png", "croissant.json"),
+        *("data", "ledger.jsonl", "manifest.sha256"),
     ]
 
 

@@ -18,6 +18,7 @@ from understudy.cli import (
     evaluate,
     keygen,
     methods,
+    show,
     spent,
     synthesize,
     verify,
@@ -34,6 +35,7 @@ app = typer.Typer(
 app.command("demo")(demo.command)
 app.command("synthesize")(synthesize.command)
 app.command("evaluate")(evaluate.command)
+app.command("show")(show.command)
 app.command("verify")(verify.command)
 app.command("audit")(audit.command)
 app.command("spent")(spent.command)

@@ -11,6 +11,7 @@ import base64
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from html import escape
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -105,12 +106,12 @@ def to_png(pixels: Array) -> bytes:
     return sink.getvalue()
 
 
-def to_html(png: bytes, caption: str) -> str:
-    """A picture for a notebook, whole in itself. caption: plain text."""
-    from html import escape
-
-    data = base64.b64encode(png).decode("ascii")
+def to_html(png: bytes | None, caption: str) -> str:
+    """A picture for a notebook, whole in itself, or its caption alone. caption: plain text."""
     words = escape(caption)
+    if png is None:
+        return f"<div>{words}</div>"
+    data = base64.b64encode(png).decode("ascii")
     return f'<div>{words}<br><img alt="{words}" src="data:image/png;base64,{data}"></div>'
 
 

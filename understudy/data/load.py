@@ -40,6 +40,9 @@ class Dataset:
     licence: str | None = None
     split: str | None = None
 
+    def __repr__(self) -> str:
+        return f"Dataset({self.name!r}, {dict(self.parts)})"
+
     @property
     def schema(self) -> Schema:
         return self._any.schema

@@ -51,6 +51,19 @@ class Records:
     def __len__(self) -> int:
         return len(self.features)
 
+    def __repr__(self) -> str:
+        form = "x".join(map(str, self.shape))
+        named = ", ".join(f"{a.name}: {len(a.classes)} classes" for a in self.schema.attributes)
+        return f"{type(self).__name__}({len(self):,} of {form}{f'; {named}' if named else ''})"
+
+    def _repr_html_(self) -> str | None:
+        """The first pictures of each class, for the notebook of whoever holds the records."""
+        if not self.is_images or not len(self):
+            return None
+        from understudy.data.contact_sheet import sheet_of, to_html, to_png
+
+        return to_html(to_png(sheet_of(self)), repr(self))
+
     @property
     def is_images(self) -> bool:
         return self.features.ndim == 4 and self.features.dtype == np.uint8

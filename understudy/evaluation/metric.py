@@ -209,6 +209,20 @@ class Evaluation:
     dataset: str
     synthetic_count: int
 
+    def __repr__(self) -> str:
+        failed = sum(row.status == "failed" for row in self.rows)
+        return (
+            f"Evaluation({len(self.rows)} rows, {failed} failed, {self.protocol.name} on "
+            f"{self.dataset})"
+        )
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        from understudy.evaluation.metric_table import render_table
+
+        return f"<pre>{escape(render_table(self))}</pre>"
+
     @property
     def benchmark_only(self) -> bool:
         """Whether real records chose some of its figures: nothing may be decided by them."""

@@ -17,7 +17,13 @@ from understudy.errors import UserError
 from understudy.privacy.plan.plan import json_number
 from understudy.release.facts import SPLITS, MethodFacts, PublicInput, Randomness
 from understudy.release.strict_json import Fields, parse_object, readable_bytes
-from understudy.release.words import FORMAT, FORMAT_0_1, claim_in_words, unit_in_words
+from understudy.release.words import (
+    FORMAT,
+    FORMAT_0_1,
+    claim_in_words,
+    epsilon_in_words,
+    unit_in_words,
+)
 
 __all__ = [
     "FORMAT",
@@ -196,6 +202,10 @@ class Claim:
             )
         if not 0 < self.delta < 1:
             raise UserError(f"delta of a claim must lie between 0 and 1, not {self.delta}.")
+
+    def __repr__(self) -> str:
+        cost = f"epsilon {epsilon_in_words(self.epsilon)}, delta {self.delta:g}"
+        return f"Claim({self.kind}, {cost}, {self.method.name})"
 
     @property
     def statement(self) -> list[str]:

@@ -62,6 +62,9 @@ class Verification:
         vouched = seal.voucher.vouched and not found
         return Verification(found, said, seal.digest, claim, cost, vouched)
 
+    def __repr__(self) -> str:
+        return f"Verification({self.verdict!r}, {len(self.problems)} problems)"
+
     @property
     def ok(self) -> bool:
         return not self.problems

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 
@@ -18,6 +19,12 @@ class Listing:
 
     def text(self) -> str:
         return "\n".join([*self.before, *aligned(self.headings, self.rows), *self.after])
+
+    def __repr__(self) -> str:
+        return f"Listing({len(self.rows)} rows of {', '.join(self.headings)})"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.text())}</pre>"
 
     def to_json(self) -> dict[str, Any]:
         rows = [dict(zip(self.headings, row, strict=True)) for row in self.rows]

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from understudy.data.contact_sheet import to_html
 from understudy.data.records import Records
 from understudy.methods.contract import Forecasting
 from understudy.privacy.plan.plan import Plan
@@ -16,9 +17,11 @@ from understudy.progress import Progress, Silent
 from understudy.release.claim import Claim
 from understudy.release.gate import run_refusals
 from understudy.release.near_copies import CopyScan, scan_copies
+from understudy.release.words import epsilon_in_words
 from understudy.run.claiming import claim_of, facts_of, tuning_of_run
 from understudy.run.config import RunConfig
 from understudy.run.context import choose_device
+from understudy.run.folder import RunFolder
 from understudy.run.preflight import check_means, check_places, check_words
 from understudy.run.prepare import (
     Prepared,
@@ -51,6 +54,15 @@ class RunResult:
     report: Path
     refusals: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        went = "not released" if self.release is None else f"released in {self.release}"
+        return f"RunResult({self.claim!r}, {went}, run {self.run})"
+
+    def _repr_html_(self) -> str:
+        """The claim's first sentence above pictures of the run, for its owner's notebook."""
+        sheet = RunFolder(self.run).sheet
+        return to_html(sheet.read_bytes() if sheet.exists() else None, self.claim.statement[0])
+
 
 @dataclass(frozen=True)
 class Preview:
@@ -58,6 +70,10 @@ class Preview:
 
     prepared: Prepared
     plan: Plan
+
+    def __repr__(self) -> str:
+        cost = f"epsilon {epsilon_in_words(self.plan.epsilon)}, delta {self.plan.delta:g}"
+        return f"Preview({self.prepared.method.info.name}, {cost})"
 
     def to_json(self) -> dict[str, Any]:
         plan = self.plan.to_json()

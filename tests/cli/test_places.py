@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 
 import pytest
 
 from tests import drawing
 from tests.workplace import SMALL_MERF, Workplace
+from understudy.run.reservation import check_not_taken, reserved
 
 RUN = ("synthesize", "photos", *SMALL_MERF, "--epsilon", "1")
 
@@ -71,6 +73,65 @@ def test_refused_before_the_first_record(workplace: Workplace, case: str) -> Non
     workplace.run(*RUN, *words).refused(*named)
     assert workplace.tree() == before
     assert workplace.book("enter") == []
+
+
+@pytest.mark.parametrize("case", PLACES)
+def test_a_dry_run_refuses_what_the_run_would(workplace: Workplace, case: str) -> None:
+    prepare, words, named = PLACES[case]
+    drawing.class_folder(workplace / "photos")
+    prepare(workplace)
+    before = workplace.tree()
+    workplace.run(*RUN, *words, "--dry-run").refused(*named)
+    assert workplace.tree() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("--sign", "nothing.pem"), ("nothing.pem",)),
+        (("--title", " "), ("title",)),
+        (("--title", "/home/me/scans"), ("/home/me/scans",)),
+        (("--count", "2"), ("count of 2", "--count")),
+        (("--device", "cuda:77"), ("cuda",)),
+    ],
+)
+def test_a_dry_run_and_a_run_refuse_alike(
+    workplace: Workplace, words: tuple[str, ...], named: tuple[str, ...]
+) -> None:
+    drawing.class_folder(workplace / "photos")
+    errors = [
+        workplace.run(*RUN, "-o", "out", *words, *more).refused(*named).err
+        for more in (("--dry-run",), ())
+    ]
+    assert errors[0] == errors[1]
+    assert workplace.book("enter") == []
+
+
+def test_the_second_of_two_runs_into_one_place_is_refused_before_it_spends(
+    workplace: Workplace,
+) -> None:
+    """The first was stopped in the middle: its release is still to come."""
+    drawing.class_folder(workplace / "photos")
+    run_ = (*RUN, "-o", "out", "--name")
+    workplace.run(*run_, "first").succeeded()
+    shutil.rmtree(workplace / "out")
+    (workplace / "runs/first/release.json").unlink()
+    with reserved(workplace / "out", workplace / "runs/first", workplace.home):
+        pass  # as if the first had been stopped while it fitted
+    assert len(workplace.book("enter")) == 1
+    for more in ((), ("--dry-run",)):
+        workplace.run(*run_, "second", *more).refused("runs/first", "--resume", "-o")
+    assert len(workplace.book("enter")) == 1
+    workplace.run(*run_, "first", "--resume").succeeded()
+    assert not list((workplace.home / "places").glob("*.json"))
+    shutil.rmtree(workplace / "out")
+    workplace.run(*run_, "second").succeeded()
+
+
+def test_a_place_whose_run_is_gone_is_free(workplace: Workplace) -> None:
+    with reserved(workplace / "out", workplace / "runs/first", workplace.home):
+        pass
+    check_not_taken(workplace / "out", workplace / "runs/second", workplace.home)
 
 
 def test_a_book_that_cannot_be_kept_stops_the_run(workplace: Workplace) -> None:

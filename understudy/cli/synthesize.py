@@ -124,11 +124,23 @@ def command(
         insecure_noise_seed=insecure_noise_seed,
     )
     progress = bars(as_json)
-    if dry_run:
-        _show_preview(preview(config, home=home, progress=progress), as_json)
-        return
     out = out or Path(_release_name(config))
     run_folder = runs / _run_name(name, out)
+    if dry_run:
+        _show_preview(
+            preview(
+                config,
+                out,
+                run_folder=run_folder,
+                resume=resume,
+                signing_key=sign,
+                title=title,
+                home=home,
+                progress=progress,
+            ),
+            as_json,
+        )
+        return
     team = _team(device)
     if team is not None and not team.leads:
         _fit_along(config, team, home)

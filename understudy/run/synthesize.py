@@ -10,6 +10,7 @@ from typing import Any
 
 from understudy.data.contact_sheet import to_html
 from understudy.data.records import Records
+from understudy.errors import RunFailed
 from understudy.methods.contract import Forecasting
 from understudy.privacy.plan.plan import Plan
 from understudy.privacy.team.team import Team
@@ -33,6 +34,7 @@ from understudy.run.prepare import (
 )
 from understudy.run.publish import Target, publish
 from understudy.run.reports import may_be_shown, terms_warning, write_run_reports
+from understudy.run.reservation import check_not_taken, give_up, reserved
 from understudy.run.sampling import sample
 from understudy.run.start import begin, check_same_facts, enter_and_execute, noise_of, resumed
 from understudy.run.titles import RELEASE, release_title
@@ -113,12 +115,28 @@ def time_warning(prepared: Prepared) -> str | None:
 
 
 def preview(
-    config: RunConfig, *, home: Path | None = None, progress: Progress | None = None
+    config: RunConfig,
+    out: Path | str | None = None,
+    *,
+    run_folder: Path | None = None,
+    resume: bool = False,
+    signing_key: Path | None = None,
+    title: str | None = None,
+    home: Path | None = None,
+    progress: Progress | None = None,
 ) -> Preview:
-    """Calibrate a run without beginning it."""
+    """Calibrate a run without beginning it; refuses whatever `synthesize` would refuse.
+
+    out, run_folder, resume, signing_key, title: what `synthesize` would be given. Without `out`
+    places are not looked at.
+    """
     shown = progress or Silent()
-    choose_device(config.device)
+    if out is not None:
+        path = run_folder or Path("runs") / Path(out).name
+        _check_place(config, Path(out), path, resume, home)
+    check_means(config, signing_key, title)
     prepared = prepare(config, home, shown, split_key=secrets.token_bytes(32))
+    check_words(prepared.facts.schema, release_title(title, prepared), config.unit)
     for warning in (delta_warning(prepared), time_warning(prepared)):
         if warning:
             shown.say(warning)
@@ -144,7 +162,7 @@ def synthesize(
     """
     shown, out = progress or Silent(), Path(out)
     path = run_folder or Path("runs") / out.name
-    check_places(config, out, path, resume=resume)
+    _check_place(config, out, path, resume, home)
     check_means(config, signing_key, title)
     folder = resumed(path, config, home, shown) if resume else None
     noise = noise_of(config)
@@ -155,12 +173,17 @@ def synthesize(
         if warning:
             shown.say(warning)
     book = open_book(config, home)  # before the run folder: a home that cannot be used leaves none
-    if folder is None:
-        folder = begin(path, prepared, noise)
-    else:
-        check_same_facts(folder, prepared, noise)
+    with reserved(out, path, home):
+        if folder is None:
+            folder = begin(path, prepared, noise)
+        else:
+            check_same_facts(folder, prepared, noise)
     with folder.timed("fit"):
-        enter_and_execute(prepared, folder, book, noise, shown, team)
+        try:
+            enter_and_execute(prepared, folder, book, noise, shown, team)
+        except RunFailed:
+            give_up(out, home)
+            raise
     with folder.timed("sample"):
         count, method = sample_count(prepared), prepared.method
         records = sample(folder, folder, method, count, config.seed, config.device, shown)
@@ -175,9 +198,15 @@ def synthesize(
             claim, digest = publish(folder, records, claim, target, scan)
         went = {"folder": str(out.resolve()), "digest": digest, "title": title}
         folder.write_json(RELEASE, went)
+    give_up(out, home)
     folder.write_json("claim.json", claim.to_json())
     report = write_run_reports(folder, prepared, claim, records, digest)
     return RunResult(claim, folder.path, out if digest else None, digest, report, refusals)
+
+
+def _check_place(config: RunConfig, out: Path, run: Path, resume: bool, home: Path | None) -> None:
+    check_places(config, out, run, resume=resume)
+    check_not_taken(out, run, home)
 
 
 def _scan(records: Records, prepared: Prepared) -> CopyScan:

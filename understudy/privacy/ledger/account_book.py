@@ -242,6 +242,11 @@ def books_folder(home: Path | None) -> Path:
     return folder
 
 
+def places_folder(home: Path | None) -> Path:
+    """Where runs that have begun note what they are to be released as; not made here."""
+    return _home(home) / "places"
+
+
 def _home(home: Path | None) -> Path:
     if home is not None:
         return home

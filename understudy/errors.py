@@ -46,12 +46,26 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
 
     >>> did_you_mean("dp-merv", ["dp-gan", "dp-merf"])
     'did you mean dp-merf?'
+    >>> did_you_mean("MNIST", ["mnist", "digits"])
+    'did you mean mnist?'
     """
     names = sorted(known)
-    near = difflib.get_close_matches(wrong, names, n=3, cutoff=0.6)
+    in_any_case = {name.lower(): name for name in reversed(names)}
+    near = difflib.get_close_matches(wrong.lower(), in_any_case, n=3, cutoff=0.6)
     if near:
-        return f"did you mean {' or '.join(near)}?"
+        return f"did you mean {' or '.join(in_any_case[name] for name in near)}?"
     return f"known: {', '.join(names)}." if names else "none are known."
+
+
+def home_expanded(words: str | Path) -> Path:
+    """A path as its owner wrote it, with `~` for a home folder."""
+    try:
+        return Path(words).expanduser()
+    except RuntimeError as error:
+        raise UserError(
+            f"{words} begins with the home folder of somebody who is not known here; write the "
+            "whole path."
+        ) from error
 
 
 @contextmanager

@@ -41,7 +41,9 @@ BAD_WORDS: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("--device", "cuda:99"), ("--device", "cpu")),
     (("--title", "two\nlines"), ("title",)),
     (("--title", "see /ho" + "me/alice/photos"), ("path",)),
-    (("--hide", "label"), ("--hide",)),
+    (("--hide", "label"), ("dp-merf hides no attribute", "understudy filter", "leave --hide out")),
+    (("--method", "DP_MERF"), ("did you mean dp-merf?",)),
+    (("--classes", '"a, b'), ("double quotes",)),
     (("--keep", "label"), ("--keep",)),
     (("--public", "digits"), ("--public",)),
     (("--weights", "taef2"), ("dp-merf", "--weights")),
@@ -74,6 +76,7 @@ def test_a_bad_word_is_named_and_nothing_happens(
         ("empty", ("empty", "class folders")),
         ("hf:", ("hf:",)),
         ("", ("data", "folder")),
+        ("~nobody-of-this-name/photos", ("~nobody-of-this-name/photos", "whole path")),
     ],
 )
 def test_an_unknown_source(workplace: Workplace, source: str, named: tuple[str, ...]) -> None:
@@ -95,6 +98,47 @@ def test_no_label_among_several_attributes(workplace: Workplace) -> None:
     workplace.run(*words, "-o", "out").refused("--label", "kind", "eyes")
     assert workplace.book("enter") == []
     assert not (workplace / "runs").exists()
+
+
+def test_no_column_at_all_is_told_without_an_empty_list(workplace: Workplace) -> None:
+    folder = workplace / "people"
+    drawing.metadata_folder(folder)
+    rows = (folder / "metadata.csv").read_text().splitlines()
+    (folder / "metadata.csv").write_text("\n".join(row.split(",")[0] for row in rows) + "\n")
+    said = workplace.run("synthesize", "people", *SMALL_MERF, "--epsilon", "1", "-o", "out")
+    said.refused("no column that could be the label", "folders named after their class")
+    assert ": ." not in said.err
+
+
+def test_method_names_are_taken_in_any_case(workplace: Workplace) -> None:
+    drawing.class_folder(workplace / "photos")
+    words = [word.upper() if word == "dp-merf" else word for word in SMALL_MERF]
+    workplace.run("synthesize", "photos", *words, "--epsilon", "1").succeeded()
+    assert (workplace / "photos-dp-merf-epsilon1").is_dir()
+    assert workplace.run("methods", "Dp-Gan").succeeded().out.startswith("dp-gan:")
+
+
+def test_a_class_name_with_a_comma_can_be_declared(workplace: Workplace) -> None:
+    drawing.class_folder(workplace / "photos", classes=("mild, early", "none"))
+    words = ("synthesize", "photos", *SMALL_MERF, "--epsilon", "1", "--dry-run", "--classes")
+    workplace.run(*words, '"mild, early",none').succeeded()
+    workplace.run(*words, "mild, early,none").refused("not among the declared classes")
+
+
+@pytest.mark.parametrize("name", ["photos/cat/back", "photos/loop"])
+def test_a_folder_that_leads_back_to_itself_is_one_sentence(
+    workplace: Workplace, name: str
+) -> None:
+    drawing.class_folder(workplace / "photos", classes=("cat", "dog"))
+    (workplace / name).symlink_to(workplace / "photos")
+    workplace.run(*RUN).refused(name, "take the link out")
+
+
+def test_a_link_to_itself_is_one_sentence(workplace: Workplace) -> None:
+    drawing.class_folder(workplace / "photos")
+    (workplace / "round").symlink_to("round")
+    workplace.run(*RUN[:-1], "round/out").refused("round")
+    workplace.run("synthesize", "round", *RUN[2:]).refused("round")
 
 
 def test_too_few_records_for_the_plan(workplace: Workplace) -> None:

@@ -47,6 +47,11 @@ def test_compare(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*words, "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["differences"]
     assert found["difference"] == pytest.approx(-0.1)
+    for metric in ("gen2real", "gen2real accuracy"):
+        assert run([*words, "--metric", metric, "--json"]) == 0
+        assert len(json.loads(capsys.readouterr().out)["differences"]) == 1
+    assert run([*words, "--metric", "gen2rael accuracy"]) == 2
+    assert "did you mean gen2real accuracy?" in capsys.readouterr().err
     assert run([*words[:3], "dp-gam", *words[4:]]) == 2
     assert "did you mean dp-gan" in capsys.readouterr().err
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from understudy.cli import completion
 from understudy.cli.bars import bars
 from understudy.cli.guard import guarded, print_json
 from understudy.cli.options import (
@@ -33,8 +34,12 @@ _WIDTH = 80
 
 @guarded
 def command(
-    method: Annotated[str, typer.Argument(help="See `understudy methods`.")],
-    data: Annotated[str, typer.Option(help="What it runs on.")] = "digits",
+    method: Annotated[
+        str, typer.Argument(help="See `understudy methods`.", autocompletion=completion.methods)
+    ],
+    data: Annotated[
+        str, typer.Option(help="What it runs on.", autocompletion=completion.datasets)
+    ] = "digits",
     epsilon: Annotated[float, typer.Option(help="The claim to audit.")] = 1.0,
     delta: Annotated[float, typer.Option(help="Of the claim and of the bound.")] = 1e-5,
     canaries: Annotated[

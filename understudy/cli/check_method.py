@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from understudy.cli import completion
 from understudy.cli.bars import bars
 from understudy.cli.guard import guarded, print_json
 from understudy.cli.options import AsJson, Settings, Weights
@@ -16,7 +17,11 @@ from understudy.cli.options import AsJson, Settings, Weights
 @guarded
 def command(
     target: Annotated[
-        str, typer.Argument(help="A method's name, pkg.module:Class or file.py:Class.")
+        str,
+        typer.Argument(
+            help="A method's name, pkg.module:Class or file.py:Class.",
+            autocompletion=completion.methods,
+        ),
     ],
     set_: Settings = None,
     weights: Weights = None,

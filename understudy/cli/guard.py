@@ -21,6 +21,9 @@ _OF_THE_MACHINE = frozenset(
 )
 """Errors of disks and paths, which the user can mend; others are our own mistakes."""
 
+_LOOP = "Symlink loop"
+"""What Python 3.11 says of a path that never ends."""
+
 _NO_MEMORY = "there is not enough memory; try a smaller --size, --samples or batch."
 
 P = ParamSpec("P")
@@ -45,6 +48,8 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
         except MemoryError:
             _fail(_NO_MEMORY)
         except RuntimeError as error:
+            if str(error).startswith(_LOOP):
+                _fail(f"{error}: a link that leads back to itself; take it out.")
             if type(error).__name__ != "OutOfMemoryError":  # torch's own, for a GPU
                 raise
             _fail(_NO_MEMORY)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from understudy.cli import completion
 from understudy.cli.bars import bars
 from understudy.cli.guard import guarded, print_json
 from understudy.cli.options import AsJson
@@ -13,8 +14,16 @@ from understudy.cli.options import AsJson
 
 @guarded
 def command(
-    name: Annotated[str | None, typer.Argument(help="Show one method and its settings.")] = None,
-    for_: Annotated[str | None, typer.Option("--for", help="Data to choose a method for.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Show one method and its settings.", autocompletion=completion.methods),
+    ] = None,
+    for_: Annotated[
+        str | None,
+        typer.Option(
+            "--for", help="Data to choose a method for.", autocompletion=completion.datasets
+        ),
+    ] = None,
     preset: Annotated[
         str | None, typer.Option(help="With a NAME: the settings of this preset.")
     ] = None,

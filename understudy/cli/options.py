@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from understudy.cli import completion
+from understudy.errors import UserError
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Home = Annotated[
@@ -36,6 +40,15 @@ Weights = Annotated[
     ),
 ]
 Unit = Annotated[str | None, typer.Option(help="The column naming the person.")]
+Data = Annotated[
+    str,
+    typer.Argument(
+        help="Catalog name, folder, Parquet file or hf:name.", autocompletion=completion.datasets
+    ),
+]
+MethodName = Annotated[
+    str, typer.Option(help="See `understudy methods`.", autocompletion=completion.methods)
+]
 Count = Annotated[int | None, typer.Option(help="Declared number of units.")]
 Size = Annotated[int | None, typer.Option(help="Crop and resize images to this side.")]
 Channels = Annotated[int | None, typer.Option(help="1 for grey, 3 for colour.")]
@@ -46,5 +59,16 @@ Runs = Annotated[Path, typer.Option(help="Where run folders lie (owner's).")]
 
 
 def names(text: str | None) -> tuple[str, ...]:
-    """`A,B` as names."""
-    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
+    """`A,B` as names; one that holds a comma stands in double quotes.
+
+    >>> names('cat, "dog, wet"')
+    ('cat', 'dog, wet')
+    """
+    try:
+        (words,) = csv.reader([text or ""], skipinitialspace=True, strict=True)
+    except (csv.Error, ValueError) as error:
+        raise UserError(
+            f"{text!r} is no list of names; separate them by commas, and put one that holds a "
+            "comma into double quotes, as in '\"mild, early\",none'."
+        ) from error
+    return tuple(word.strip() for word in words if word.strip())

@@ -16,10 +16,12 @@ from understudy.cli.options import (
     AsJson,
     Channels,
     Count,
+    Data,
     DatasetName,
     Delta,
     Device,
     Home,
+    MethodName,
     Preset,
     Public,
     Runs,
@@ -40,8 +42,8 @@ if TYPE_CHECKING:
 
 @guarded
 def command(
-    data: Annotated[str, typer.Argument(help="Catalog name, folder, Parquet file or hf:name.")],
-    method: Annotated[str, typer.Option(help="See `understudy methods`.")],
+    data: Data,
+    method: MethodName,
     out: Annotated[
         Path | None,
         typer.Option(

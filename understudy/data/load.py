@@ -17,7 +17,7 @@ from understudy.data.sources.hub import PREFIX, load_hub
 from understudy.data.sources.idx import has_idx, load_idx_folder
 from understudy.data.sources.metadata_folder import has_metadata, load_metadata_folder
 from understudy.data.sources.raw import RawPart
-from understudy.errors import UserError, did_you_mean
+from understudy.errors import UserError, did_you_mean, home_expanded
 from understudy.progress import Once, Progress, Silent
 
 
@@ -123,7 +123,7 @@ def _say_shared(name: str, parts: Mapping[str, Records], progress: Progress) -> 
 
 
 def _existing(source: str) -> Path:
-    path = Path(source).expanduser()
+    path = home_expanded(source)
     if path.exists():
         return path.resolve()
     if "/" in source or path.suffix:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from understudy.data.catalog import DATA_VARIABLE, catalog
 from understudy.data.sources.hub import PREFIX
+from understudy.errors import home_expanded
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ def _places(source: str) -> _Places:
         return _Places(frozenset(names), _paths(Path(root) / source) if root else frozenset())
     if source.startswith(PREFIX):
         return _Places(frozenset({_hub_name(source.removeprefix(PREFIX))}), frozenset())
-    return _Places(frozenset(), _paths(Path(source).expanduser()))
+    return _Places(frozenset(), _paths(home_expanded(source)))
 
 
 def _hub_name(repository: str) -> str:

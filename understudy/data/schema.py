@@ -69,6 +69,11 @@ class Schema:
     def label_attribute(self) -> Attribute:
         """The attribute in the role of label; an error says how to choose one."""
         if self.label is None:
+            if not self.names:
+                raise UserError(
+                    "the data have no column that could be the label; put images into folders "
+                    "named after their class, or add a column of at most 1000 classes."
+                )
             raise UserError(
                 f"no label was chosen; pass --label with one of: {', '.join(self.names)}."
             )

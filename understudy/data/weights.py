@@ -19,7 +19,7 @@ from urllib.request import urlopen
 
 from understudy.data.weights_file import WeightsFile, digest_of, format_of
 from understudy.durable import replacing
-from understudy.errors import UserError, did_you_mean
+from understudy.errors import UserError, did_you_mean, home_expanded
 
 VARIABLE = "UNDERSTUDY_WEIGHTS"
 DECLARED = "declared public by the owner; what they were trained on is not stated"
@@ -96,7 +96,7 @@ def given_weights(words: str) -> WeightsFile:
     """
     if words in weights_catalog():
         return find_weights(weights_catalog()[words])
-    path = Path(words).expanduser()
+    path = home_expanded(words)
     if not path.is_file():
         raise UserError(
             f"{words} is neither a file nor in the catalog of weights; "

@@ -20,7 +20,7 @@ from typing import Any, cast
 
 import yaml
 
-from understudy.errors import UserError
+from understudy.errors import UserError, home_expanded
 from understudy.methods.contract import Method
 from understudy.methods.info import MethodInfo
 from understudy.plugins import Names, Plugin, built_in, class_in, import_for, installed, is_target
@@ -48,20 +48,30 @@ class Registry(Names[MethodEntry]):
         return Registry([*built_in(MethodEntry, _listed()), *installed(MethodEntry, GROUP)])
 
     def entry(self, name: str) -> MethodEntry:
+        """The entry of a name, which may be written in any case."""
         if name not in self and name.endswith(".py"):
             raise UserError(f"{name} is a file; name the class in it too: {name}:Class.")
-        return super().entry(name)
+        return super().entry(method_name(name))
 
     def get(self, name: str) -> Method:
         """The method itself; this is what imports it."""
         entry = self.entry(name)
         method = load_method(entry.target)
-        if method.info.name != name:
+        if method.info.name != entry.name:
             raise UserError(
-                f"method {name!r} of {entry.source} calls itself {method.info.name!r}; "
+                f"method {entry.name!r} of {entry.source} calls itself {method.info.name!r}; "
                 "info.name and the registered name must be the same."
             )
         return method
+
+
+def method_name(words: str) -> str:
+    """What a method is called however its name is written; where code lives stays as it is.
+
+    >>> method_name("DP-MERF"), method_name("toy.py:Toy")
+    ('dp-merf', 'toy.py:Toy')
+    """
+    return words if ":" in words or words.endswith(".py") else words.strip().lower()
 
 
 def method_names() -> tuple[str, ...]:
@@ -100,7 +110,7 @@ def _import_file(path: Path) -> ModuleType:
 
     So other processes that get this import path find it.
     """
-    file = path.expanduser().resolve()
+    file = home_expanded(path).resolve()
     if not file.is_file():
         raise UserError(f"there is no method file {path}.")
     if not file.stem.isidentifier():

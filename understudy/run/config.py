@@ -11,6 +11,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from understudy.durable import write_durably
 from understudy.errors import UserError, did_you_mean, reading
+from understudy.methods.registry import method_name
 from understudy.privacy.plan.mechanisms import NOISES
 from understudy.privacy.plan.plan import Budget
 
@@ -76,6 +77,7 @@ class RunConfig:
     insecure_noise_seed: int | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "method", method_name(self.method))
         object.__setattr__(self, "public", several(self.public))
         object.__setattr__(self, "weights", several(self.weights))
         self.budget()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from understudy.data.catalog import catalog
 from understudy.data.schema import Schema
-from understudy.errors import UserError
+from understudy.errors import UserError, home_expanded
 from understudy.release.card import check_title
 from understudy.release.columns import IMAGE
 from understudy.release.leaks import machine_paths, private_columns
@@ -64,7 +64,7 @@ def check_words(schema: Schema, title: str, unit: str | None = None) -> None:
 
 
 def _check_place(option: str, place: Path, source: str) -> None:
-    if source not in catalog() and Path(source).exists() and _holds(Path(source), place):
+    if source not in catalog() and _holds_data(source, place):
         raise UserError(f"{option} puts {place} among the data in {source}; choose another place.")
     above = place.absolute().parent
     while not above.exists():
@@ -73,6 +73,11 @@ def _check_place(option: str, place: Path, source: str) -> None:
         raise UserError(
             f"{option} cannot be {place}: {above} is not a folder that can be written to."
         )
+
+
+def _holds_data(source: str, place: Path) -> bool:
+    data = home_expanded(source)
+    return data.exists() and _holds(data, place)
 
 
 def _holds(outer: Path, inner: Path) -> bool:

@@ -19,7 +19,7 @@ from understudy.methods.config import ResolvedConfig, config_to_json, resolve_co
 from understudy.methods.contract import Facts, FixedSize, Method
 from understudy.methods.info import MethodInfo
 from understudy.methods.needs import require_packages
-from understudy.methods.registry import get_method
+from understudy.methods.registry import get_method, method_names
 from understudy.privacy.ledger.account_book import Book, book_name
 from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.plan.exact_or_float import choose_noise, spend_with
@@ -271,11 +271,25 @@ def _units(records: Records) -> int:
     return len(records) if records.units is None else len(np.unique(records.units))
 
 
+def _what_hides() -> str:
+    """Where an attribute can be hidden instead."""
+    hiding = [name for name in method_names() if _hides(name)]
+    methods = f"{' or '.join(hiding)} would, and so would" if hiding else "no method here does, but"
+    return f"{methods} a filter (understudy filter --help); leave --hide out."
+
+
+def _hides(name: str) -> bool:
+    try:
+        return get_method(name).info.hides
+    except UserError:  # one that cannot be loaded hides nothing
+        return False
+
+
 def _refuse_unused(config: RunConfig, method: Method) -> None:
     """An option that the method would ignore is an error, not a silence."""
     info = method.info
     if config.hide and not info.hides:
-        raise UserError(f"{info.name} hides no attribute; leave --hide out.")
+        raise UserError(f"{info.name} hides no attribute; {_what_hides()}")
     if info.hides and not config.hide:
         raise UserError(f"{info.name} hides an attribute; name it with --hide.")
     if config.keep and not info.hides:

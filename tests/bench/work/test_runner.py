@@ -208,6 +208,17 @@ def test_the_command_line(workplace: Workplace, monkeypatch: pytest.MonkeyPatch)
     assert max(map(len, lines)) <= 100
 
 
+def test_a_dry_run_shows_what_would_run_and_starts_nothing(workplace: Workplace) -> None:
+    path = suite_file(workplace, cell(workplace), cell(workplace, seed=1))
+    before = workplace.tree()
+    said = workplace.run("bench", "run", path, "--dry-run").succeeded().out
+    assert "run    digits dp-merf epsilon 1 seed 1  (waiting)" in said
+    assert "2 of 2 cells would run. Nothing was started." in said
+    found = workplace.run("bench", "run", path, "--dry-run", "--json").json()["cells"]
+    assert [one["would_run"] for one in found] == [True, True]
+    assert workplace.tree() == before
+
+
 def test_bad_words_are_refused(workplace: Workplace) -> None:
     suite_file(workplace, cell(workplace))
     workplace.run("bench", "run", "small.yaml", "--jobs", "0").refused("--jobs")

@@ -44,6 +44,13 @@ def test_round_trip_in_the_order_of_rows(tmp_path, kind):
     assert all((records.features[i] == pixels_of(picture(i))).all() for i in range(4))
 
 
+def test_headers_are_read_without_the_blanks_around_them(tmp_path):
+    write(tmp_path, ROWS)
+    text = as_csv(ROWS).replace("file_name,finding", "file_name , finding\t")
+    save(tmp_path / "metadata.csv", text.encode())
+    assert load(tmp_path, label="finding").schema.names == ("finding", "site", "patient")
+
+
 def test_the_unit_column_is_taken_out_of_the_attributes(tmp_path):
     records = load(write(tmp_path, ROWS), label="finding", unit="patient").part("all")
     assert records.schema.names == ("finding", "site")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from understudy.errors import UserError, did_you_mean
+from understudy.methods.registry import method_name
 from understudy.run.config import RunConfig, several
 
 
@@ -101,6 +102,7 @@ class Suite:
         if not methods:
             return self
         known = {cell.method_name for cell in self.cells}
+        methods = [method_name(name) for name in methods]
         for name in methods:
             if name not in known:
                 raise UserError(

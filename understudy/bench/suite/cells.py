@@ -18,6 +18,7 @@ from understudy.data.sources.hub import PREFIX
 from understudy.data.weights import weights_catalog
 from understudy.errors import UserError, did_you_mean
 from understudy.methods.config import describe_config
+from understudy.methods.registry import method_name
 
 SETTINGS, WHERE = "settings", "where"
 _MOST_CELLS = 100_000
@@ -157,7 +158,7 @@ def _twice(cell: Cell, first: Text, second: Text) -> UserError:
 def _method(text: Text) -> str:
     words = text.text("method")
     file, _, name = words.rpartition(":")
-    return f"{text.beside(file)}:{name}" if file.endswith(".py") else words
+    return f"{text.beside(file)}:{name}" if file.endswith(".py") else method_name(words)
 
 
 def _dataset(text: Text) -> str:

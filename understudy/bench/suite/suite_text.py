@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from understudy.errors import UserError, did_you_mean
+from understudy.errors import UserError, did_you_mean, home_expanded
 
 _TAG = "tag:yaml.org,2002:"
 
@@ -121,7 +121,7 @@ class Text:
 
     def beside(self, path: str) -> str:
         """A path that is written relative to this file, as the working folder sees it."""
-        joined = self.file.parent / Path(path).expanduser()
+        joined = self.file.parent / home_expanded(path)
         return os.path.normpath(joined)
 
     def _is(self, tag: str) -> bool:

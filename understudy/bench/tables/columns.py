@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from understudy.errors import UserError, did_you_mean
@@ -50,6 +50,13 @@ class Line:
     reason: str = ""
 
 
+def metric_title(words: str) -> str:
+    """A metric's name in tables, for its name there or the one that protocols call it by."""
+    from understudy.evaluation.metric_registry import METRICS, resolve
+
+    return str(resolve("metric", words, METRICS).name) if words in METRICS else words
+
+
 @dataclass(frozen=True)
 class Wanted:
     """Which figures to show; an empty choice takes all."""
@@ -58,10 +65,24 @@ class Wanted:
     metrics: tuple[str, ...] = ()
     protocols: tuple[str, ...] = ()
 
+    @staticmethod
+    def by_options(
+        datasets: Sequence[str] | None,
+        metrics: Sequence[str] | None,
+        protocols: Sequence[str] | None,
+    ) -> Wanted:
+        """What the options of a command ask for; a metric may be called as in a protocol."""
+        titles = tuple(metric_title(name) for name in metrics or ())
+        return Wanted(tuple(datasets or ()), titles, tuple(protocols or ()))
+
     def takes(self, dataset: str, metric: str, protocol: str) -> bool:
         return (
             (not self.datasets or dataset in self.datasets)
-            and (not self.metrics or metric in self.metrics)
+            and (
+                not self.metrics
+                or metric.partition("[")[0] in self.metrics
+                or metric in self.metrics
+            )
             and (not self.protocols or protocol in self.protocols)
         )
 
@@ -75,7 +96,8 @@ def check_wanted(
         ("--metric", wanted.metrics, "metric"),
         ("--protocol", wanted.protocols, "protocol"),
     ):
-        missing = sorted(set(asked) - {getattr(column, field) for column in shown})
+        present = {getattr(column, field) for column in shown}
+        missing = sorted(set(asked) - present - {name.partition("[")[0] for name in present})
         if missing:
             known = {getattr(column, field) for column in everything()}
             hint = did_you_mean(missing[0], known - set(missing[:1]))

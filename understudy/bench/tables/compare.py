@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from understudy.bench.evidence.store import Store, read_store
-from understudy.bench.tables.columns import Column, Wanted
+from understudy.bench.tables.columns import Column, Wanted, check_wanted
 from understudy.bench.tables.run_figures import MetricFacts, OurFigure, our_figures
 from understudy.errors import UserError, did_you_mean
 from understudy.evaluation.intervals import Interval, student_half_width
@@ -71,6 +71,8 @@ def compare(folder: Path, a: str, b: str, wanted: Wanted | None = None) -> Compa
     for store, where in sides:
         figures = our_figures(store, wanted, trusted_only=True, where=where).figures
         found.append(_by_place(figures, keep_method=kind != "method"))
+    if wanted is not None:
+        check_wanted(wanted, _columns(found), lambda: _all_columns(sides))
     shared = [place for place in found[0] if place in found[1]]
     if not shared:
         raise UserError(
@@ -85,6 +87,19 @@ def compare(folder: Path, a: str, b: str, wanted: Wanted | None = None) -> Compa
         alone=len(found[0].keys() ^ found[1].keys()),
         left_out=len({(s.folder, file.name) for s, _ in sides for file in s.untrusted}),
     )
+
+
+def _columns(found: Sequence[Mapping[_Place, OurFigure]]) -> list[Column]:
+    return [column for places in found for column, _ in places]
+
+
+def _all_columns(sides: Sequence[Side]) -> list[Column]:
+    """Every column that the sides have, to offer the nearest."""
+    return [
+        column
+        for store, where in sides
+        for column in our_figures(store, trusted_only=True, where=where).columns()
+    ]
 
 
 Side = tuple[Store, Mapping[str, str]]

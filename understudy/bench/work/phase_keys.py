@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from understudy.bench.suite.cell import Cell
@@ -20,7 +19,7 @@ from understudy.data.catalog import catalog
 from understudy.data.schema import Attribute, Schema
 from understudy.data.weights import weights_catalog
 from understudy.data.weights_file import digest_of
-from understudy.errors import PrivacyError
+from understudy.errors import PrivacyError, home_expanded
 from understudy.methods.config import config_to_json
 from understudy.methods.contract import Facts, Method
 from understudy.privacy.ledger.account_book import book_name
@@ -109,7 +108,7 @@ def _digest_of_weights(source: str) -> str:
     """Of what cannot be read, the words: its run will say what is wrong."""
     if source in weights_catalog():
         return weights_catalog()[source].sha256
-    path = Path(source).expanduser()
+    path = home_expanded(source)
     return digest_of(path) if path.is_file() else source
 
 

@@ -196,6 +196,14 @@ def run_suite(
     return Outcome(tuple(row.standing for row in rows))
 
 
+def survey_suite(
+    suite: Suite, workspace: Workspace, retry_failed: bool
+) -> tuple[tuple[Standing, bool], ...]:
+    """Where every cell stands, and whether a start would work on it; starts nothing."""
+    standings = workspace.survey(suite.cells)
+    return tuple((standing, _is_open(standing, retry_failed)) for standing in standings)
+
+
 def _check_places(workspace: Workspace, home: Path | None) -> None:
     """What cannot be written to is refused now, and not by every cell after its fit."""
     workspace.evidence.mkdir(parents=True, exist_ok=True)

@@ -23,6 +23,7 @@ from typing import Any
 from understudy.bench.work.phase_keys import Keys
 from understudy.data.catalog import DATA_VARIABLE, Entry, catalog
 from understudy.durable import OWNER_ONLY, replace_durably
+from understudy.errors import home_expanded
 from understudy.privacy.ledger.entries import canonical_json
 
 FILE = "sources.json"
@@ -133,7 +134,7 @@ def _place(dataset: str) -> Path | None:
             return None  # whatever lies beside us under that name is another's
         path = Path(root) / dataset
     else:
-        path = Path(dataset).expanduser()
+        path = home_expanded(dataset)
     return path.resolve() if path.exists() else None
 
 

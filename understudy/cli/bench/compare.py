@@ -34,7 +34,7 @@ def command(
     from understudy.bench.tables.compare import compare
     from understudy.bench.tables.compare_text import comparison_json, comparison_text
 
-    wanted = Wanted(tuple(dataset or ()), tuple(metric or ()), tuple(protocol or ()))
+    wanted = Wanted.by_options(dataset, metric, protocol)
     found = compare(evidence, a, b, wanted)
     if as_json:
         print_json(comparison_json(found))

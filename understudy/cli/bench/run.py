@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from understudy.cli.options import AsJson, Home, Preset
 
 if TYPE_CHECKING:
     from understudy.bench.work.runner import Outcome
+    from understudy.bench.work.workspace import Standing
 
 
 @guarded
@@ -29,6 +31,9 @@ def command(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Try again what failed before.")
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would run, and start nothing.")
+    ] = False,
     as_json: AsJson = False,
     home: Home = None,
 ) -> None:
@@ -36,12 +41,15 @@ def command(
     from understudy.bench.suite.suite import load_suite
     from understudy.bench.work.executors.local import LocalExecutor
     from understudy.bench.work.live import show_for
-    from understudy.bench.work.runner import run_suite
+    from understudy.bench.work.runner import run_suite, survey_suite
     from understudy.bench.work.workspace import Workspace
     from understudy.errors import UserError
 
     executor = LocalExecutor(jobs)
     found = load_suite(suite, limit, preset).only(method)
+    if dry_run:
+        _say_open(survey_suite(found, Workspace(work, evidence), retry_failed), as_json)
+        return
     words = _as_written(suite, limit, preset)
     try:
         outcome = run_suite(
@@ -58,6 +66,16 @@ def command(
     _say(outcome, as_json)
     if not outcome.ok:
         raise typer.Exit(1)
+
+
+def _say_open(standings: Sequence[tuple[Standing, bool]], as_json: bool) -> None:
+    if as_json:
+        print_json({"cells": [{**one.to_json(), "would_run": runs} for one, runs in standings]})
+        return
+    for standing, runs in standings:
+        typer.echo(f"{'run' if runs else 'leave':<5}  {standing.cell.title}  ({standing.state})")
+    count = sum(runs for _, runs in standings)
+    typer.echo(f"{count} of {len(standings)} cells would run. Nothing was started.")
 
 
 def _as_written(suite: str, limit: int | None, preset: str | None) -> str:

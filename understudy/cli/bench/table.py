@@ -50,7 +50,7 @@ def command(
 
     if format_ not in WRITERS:
         raise UserError(f"--format {format_!r} is not known; {did_you_mean(format_, WRITERS)}")
-    wanted = Wanted(tuple(dataset or ()), tuple(metric or ()), tuple(protocol or ()))
+    wanted = Wanted.by_options(dataset, metric, protocol)
     found = build_table(
         read_store(evidence, recompute=recompute),
         wanted,

@@ -13,6 +13,7 @@ from understudy.cli.options import (
     AsJson,
     Channels,
     Count,
+    Data,
     DatasetName,
     Delta,
     Device,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 @guarded
 def command(
-    data: Annotated[str, typer.Argument(help="Catalog name, folder, Parquet file or hf:name.")],
+    data: Data,
     out: Annotated[Path, typer.Option("-o", "--out", help="The file, NAME.safetensors.")],
     kind: Annotated[str, typer.Option(help="dense or densenet.")] = "dense",
     epsilon: Annotated[float | None, typer.Option(help="Learn privately at this budget.")] = None,

@@ -75,7 +75,7 @@ def _csv_rows(text: str, path: Path) -> list[Row]:
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     rows: list[Row] = []
     try:
-        header = next(reader, [])
+        header = [name.strip() for name in next(reader, [])]
         if len(set(header)) != len(header):
             raise UserError(f"{path} names a column twice; column names must differ.")
         for cells in reader:

@@ -82,11 +82,17 @@ def visible(folder: Path) -> list[Path]:
     return [e for e in entries if not e.name.startswith(".") and e.name.lower() not in litter]
 
 
-def files_below(folder: Path) -> Iterator[Path]:
-    """Every visible file at any depth, in the order of names."""
+def files_below(folder: Path, above: frozenset[Path] = frozenset()) -> Iterator[Path]:
+    """Every visible file at any depth, in the order of names.
+
+    above: the folders that lead here; a link back to one of them has no end.
+    """
+    own = folder.resolve()
+    if own in above:
+        raise UserError(f"{folder} is a link to a folder that it lies in; take the link out.")
     for path in visible(folder):
         if path.is_dir():
-            yield from files_below(path)
+            yield from files_below(path, above | {own})
         else:
             yield path
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.durable import OWNER_ONLY, replace_durably
-from understudy.errors import PrivacyError, UserError
+from understudy.errors import PrivacyError, UserError, home_expanded
 from understudy.privacy.ledger.account_totals import BookRun, Totals, total_of
 from understudy.privacy.ledger.chained_file import Addition, ChainedFile
 from understudy.privacy.ledger.entries import Entry
@@ -215,7 +215,7 @@ class Book:
 
 def default_dataset_name(source: str) -> str:
     """What a dataset is called when its owner gives no name: its path, or its catalog name."""
-    path = Path(source).expanduser()
+    path = home_expanded(source)
     return str(path.resolve()) if path.exists() else source
 
 
@@ -250,7 +250,7 @@ def places_folder(home: Path | None) -> Path:
 def _home(home: Path | None) -> Path:
     if home is not None:
         return home
-    return Path(os.environ.get("UNDERSTUDY_HOME") or "~/.understudy").expanduser()
+    return home_expanded(os.environ.get("UNDERSTUDY_HOME") or "~/.understudy")
 
 
 def _slug(dataset: str) -> str:

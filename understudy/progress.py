@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from typing import Protocol, runtime_checkable
 
+_SLOWEST_BY_SECOND = 0.05
+
 
 class Task(Protocol):
     """One bar. `note` may show only what is public: rates, counts of committed steps."""
@@ -118,10 +120,23 @@ class _Line:
             # Not in the first line: until then compilers and others may have taken their time.
             left = _left(self._total, self._done, rate) if self._lines else ""
             self._lines += 1
-            self._write(f"{self._description} {self._done}{whole} ({rate:.1f}/s{left}{noted})")
+            self._write(
+                f"{self._description} {self._done}{whole} ({rate_in_words(rate)}{left}{noted})"
+            )
 
     def note(self, text: str) -> None:
         self._note = text
+
+
+def rate_in_words(speed: float) -> str:
+    """Steps a second, or seconds a step where steps are long, as those of an evaluation.
+
+    >>> rate_in_words(1234.5), rate_in_words(0.02), rate_in_words(0.0)
+    ('1,234.5/s', '50 s each', '')
+    """
+    if speed <= 0:
+        return ""
+    return f"{speed:,.1f}/s" if speed >= _SLOWEST_BY_SECOND else f"{1 / speed:,.0f} s each"
 
 
 def _left(total: int | None, done: int, rate: float) -> str:

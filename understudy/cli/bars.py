@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from understudy.progress import Progress, ProgressLines, Silent, Task
+from understudy.cli.colours import marked
+from understudy.progress import Progress, ProgressLines, Silent, Task, rate_in_words
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -43,9 +44,12 @@ class Bars:
 
     def say(self, line: str) -> None:
         if self._live is not None:
-            self._live.console.print(line, highlight=False, markup=False)
+            from rich.text import Text
+
+            words = Text.from_ansi(marked(line, sys.stderr))
+            self._live.console.print(words, highlight=False, markup=False)
         else:
-            print(line, file=sys.stderr)
+            print(marked(line, sys.stderr), file=sys.stderr)
 
     def _start(self) -> RichProgress:
         from rich.console import Console
@@ -109,8 +113,9 @@ class _Bar:
 
     def advance(self, steps: int = 1) -> None:
         self._live.advance(self._number, steps)
-        speed = self._live.tasks[self._live.task_ids.index(self._number)].speed
-        self._live.update(self._number, rate=f"{speed:,.1f}/s" if speed else "")
+        task = self._live.tasks[self._live.task_ids.index(self._number)]
+        speed = task.speed or (task.completed / task.elapsed if task.elapsed else 0.0)
+        self._live.update(self._number, rate=rate_in_words(speed))
 
     def note(self, text: str) -> None:
         self._live.update(self._number, note=text)
@@ -120,7 +125,7 @@ class Plain(Silent):
     """No bars (--json), but warnings still reach standard error."""
 
     def say(self, line: str) -> None:
-        print(line, file=sys.stderr)
+        print(marked(line, sys.stderr), file=sys.stderr)
 
 
 def bars(as_json: bool = False) -> Progress:

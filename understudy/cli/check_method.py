@@ -10,6 +10,7 @@ import typer
 
 from understudy.cli import completion
 from understudy.cli.bars import bars
+from understudy.cli.colours import BAD, GOOD, in_colour
 from understudy.cli.guard import guarded, print_json
 from understudy.cli.options import AsJson, Settings, Weights
 
@@ -43,7 +44,7 @@ def command(
         print_json({"method": target, "checks": rows})
     else:
         for result in results:
-            mark = "pass" if result.passed else "FAIL"
+            mark = in_colour("pass", GOOD) if result.passed else in_colour("FAIL", BAD)
             typer.echo(f"{mark}  {result.name}" + (f": {result.problem}" if result.problem else ""))
     if not all(r.passed for r in results):
         raise typer.Exit(1)

@@ -11,6 +11,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import typer
 
+from understudy.cli.colours import marked
 from understudy.errors import UserError
 
 _OF_THE_MACHINE = frozenset(
@@ -65,7 +66,7 @@ def _disk_sentence(error: OSError) -> str:
 
 
 def _fail(sentence: str) -> NoReturn:
-    print(f"error: {sentence}", file=sys.stderr)
+    print(marked(f"error: {sentence}", sys.stderr), file=sys.stderr)
     raise typer.Exit(2)
 
 

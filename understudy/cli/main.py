@@ -25,6 +25,7 @@ from understudy.cli import (
     weights,
 )
 from understudy.cli import filter as filters
+from understudy.cli.colours import marked
 
 app = typer.Typer(
     name="understudy",
@@ -73,7 +74,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         code = app(args=words, prog_name="understudy", standalone_mode=False)
     except _UsageError as error:
-        print(f"error: {_usage(error)}", file=sys.stderr)
+        print(marked(f"error: {_usage(error)}", sys.stderr), file=sys.stderr)
         return 2
     except typer.Abort:
         return 2

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from understudy.cli.colours import BAD, DOUBTFUL, GOOD, in_colour
 from understudy.cli.guard import guarded, print_json
 from understudy.cli.options import AsJson
+
+if TYPE_CHECKING:
+    from understudy.release.verify import Verification
 
 
 @guarded
@@ -37,7 +41,15 @@ def command(
             }
         )
     else:
-        for line in found.lines():
+        verdict, *lines = found.lines()
+        typer.echo(in_colour(verdict, _colour_of(found)))
+        for line in lines:
             typer.echo(line)
     if not found.ok:
         raise typer.Exit(1)
+
+
+def _colour_of(found: Verification) -> str:
+    if not found.ok:
+        return BAD
+    return GOOD if found.authenticated else DOUBTFUL

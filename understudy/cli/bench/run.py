@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.bench.options import EvidenceFolder, Limit, OnlyMethods, SuiteName, WorkFolder
+from understudy.cli.colours import BAD, in_colour
 from understudy.cli.guard import guarded, print_json
 from understudy.cli.options import AsJson, Home, Preset
 
@@ -95,7 +96,9 @@ def _say(outcome: Outcome, as_json: bool) -> None:
     typer.echo(", ".join(f"{count} {state}" for state, count in counts.items()) or "no cells")
     for standing in outcome.standings:
         if standing.failure is not None:
-            typer.echo(f"failed    {standing.cell.title}: {standing.failure.words}")
+            typer.echo(
+                f"{in_colour('failed', BAD)}    {standing.cell.title}: {standing.failure.words}"
+            )
     if outcome.count(State.FAILED):
         typer.echo("Failures stay as rows; --retry-failed tries them again.")
     if outcome.count(State.AWAY):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,6 +37,7 @@ from understudy.errors import UserError
 
 if TYPE_CHECKING:
     from understudy.privacy.team.team import Team
+    from understudy.progress import Progress
     from understudy.run.config import RunConfig
     from understudy.run.synthesize import Preview, RunResult
 
@@ -95,7 +97,6 @@ def command(
 ) -> None:
     """Make a synthetic stand-in for DATA and release it with a claim that can be checked."""
     from understudy.run.config import RunConfig
-    from understudy.run.synthesize import preview, synthesize
 
     config = RunConfig(
         source=data,
@@ -125,47 +126,66 @@ def command(
         noise=noise,
         insecure_noise_seed=insecure_noise_seed,
     )
-    progress = bars(as_json)
     out = out or Path(_release_name(config))
-    run_folder = runs / _run_name(name, out)
+    asked = _Asked(config, out, runs / _run_name(name, out), resume, sign, title, home)
     if dry_run:
-        _show_preview(
-            preview(
-                config,
-                out,
-                run_folder=run_folder,
-                resume=resume,
-                signing_key=sign,
-                title=title,
-                home=home,
-                progress=progress,
-            ),
-            as_json,
-        )
+        _show_preview(asked.preview(bars(as_json)), as_json)
         return
     team = _team(device)
     if team is not None and not team.leads:
         _fit_along(config, team, home)
         return
-    try:
-        result = synthesize(
-            config,
-            out,
-            run_folder=run_folder,
-            resume=resume,
-            signing_key=sign,
-            title=title,
-            home=home,
-            progress=progress,
-            team=team,
-        )
-    except KeyboardInterrupt as stop:
-        raise UserError(
-            "stopped by Ctrl-C; what was finished is kept, add --resume to go on."
-        ) from stop
+    result = asked.run(bars(as_json), team)
     if team is not None:
         team.leave()
     _show_result(result, as_json)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """One run with its places, so that a dry run is given what the run would be."""
+
+    config: RunConfig
+    out: Path
+    run_folder: Path
+    resume: bool
+    signing_key: Path | None
+    title: str | None
+    home: Path | None
+
+    def preview(self, progress: Progress) -> Preview:
+        from understudy.run.synthesize import preview
+
+        return preview(
+            self.config,
+            self.out,
+            run_folder=self.run_folder,
+            resume=self.resume,
+            signing_key=self.signing_key,
+            title=self.title,
+            home=self.home,
+            progress=progress,
+        )
+
+    def run(self, progress: Progress, team: Team | None) -> RunResult:
+        from understudy.run.synthesize import synthesize
+
+        try:
+            return synthesize(
+                self.config,
+                self.out,
+                run_folder=self.run_folder,
+                resume=self.resume,
+                signing_key=self.signing_key,
+                title=self.title,
+                home=self.home,
+                progress=progress,
+                team=team,
+            )
+        except KeyboardInterrupt as stop:
+            raise UserError(
+                "stopped by Ctrl-C; what was finished is kept, add --resume to go on."
+            ) from stop
 
 
 def _release_name(config: RunConfig) -> str:

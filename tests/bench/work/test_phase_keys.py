@@ -31,6 +31,7 @@ CHANGES = {
     "channels": (3, FIT),
     "public": (("mnist",), FIT),
     "weights": (("taef2",), FIT),
+    "preset": ("portraits", FIT),
     "limit": (100, FIT),
     "samples": (10, SAMPLE),
     "protocol": ("reduced", EVALUATE),

@@ -65,20 +65,20 @@ def check_seal(folder: Path, layout: Layout, digest: str | None, key: Path | Non
         manifest, signature = read_plain(folder, MANIFEST), read_plain(folder, SIGNATURE)
     except UserError as error:
         hashes = file_hashes(folder)
-        found = (*_misfits(folder, layout, listed_files(folder)), str(error))
-        return Seal(found, hashes, frozenset(hashes), None)
+        problems = [*_misfits(folder, layout, listed_files(folder)), str(error)]
+        return Seal(tuple(problems), hashes, frozenset(hashes), None)
     sealed = parse_manifest(manifest or b"")
     names = listed_files(folder)
-    litter = [name for name in names if name not in sealed and left_on_the_way(folder, name)]
+    litter = {name for name in names if name not in sealed and left_on_the_way(folder, name)}
     problems = _misfits(folder, layout, [name for name in names if name not in litter])
-    notes = tuple(transport_notes(litter))
+    notes = tuple(transport_notes(sorted(litter)))
     hashes = {n: hashed for n, hashed in file_hashes(folder).items() if n not in litter}
     if manifest is None:
         return Seal(tuple(problems), hashes, frozenset(hashes), None, notes=notes)
     wrong, changed = manifest_problems(hashes, manifest)
-    own = digest_of(manifest)
-    voucher = vouch(signature, own, digest, key)
-    return Seal((*problems, *wrong), hashes, frozenset(changed), own, voucher, notes)
+    found = digest_of(manifest)
+    voucher = vouch(signature, found, digest, key)
+    return Seal((*problems, *wrong), hashes, frozenset(changed), found, voucher, notes)
 
 
 def _misfits(folder: Path, layout: Layout, names: list[str]) -> list[str]:

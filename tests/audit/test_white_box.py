@@ -14,6 +14,7 @@ import torch
 
 import understudy
 from tests.audit import bad_methods as bad
+from tests.privacy.stretched import StretchedSum
 from understudy.audit import run_audit as run_audit_module
 from understudy.audit.canaries import Planting, blank_records, plant
 from understudy.audit.estimate import AuditPlan
@@ -38,6 +39,7 @@ from understudy.privacy.dpsgd import engine as engine_module
 from understudy.privacy.ledger.journal import Journal
 from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.plan.exact_or_float import choose_noise, spend_with
+from understudy.privacy.plan.mechanisms import NoisySum
 from understudy.privacy.plan.plan import Budget, Plan
 from understudy.privacy.sums import clipping
 from understudy.privacy.sums.gradient_pieces import Pieces, PieceSums
@@ -317,3 +319,10 @@ def test_only_audits_can_reach_the_door_with_canaries() -> None:
         if re.search(r"audit\.(white_box|run_audit|observer) import", path.read_text())
     }
     assert users == {"audit/white_box.py", "audit/run_audit.py", "run/audit.py"}
+
+
+def test_canaries_stand_in_plain_sums_only() -> None:
+    summation = AuditSummation(Observer(4, 0), np.arange(2), torch.device("cpu"))
+    summation.allow_sum(NoisySum.example())
+    with pytest.raises(UserError, match="what stretched-sum makes of a sum; audit it with"):
+        summation.allow_sum(StretchedSum.example())

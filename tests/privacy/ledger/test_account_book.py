@@ -118,7 +118,9 @@ def test_local_runs_are_listed_apart_and_never_composed(
     book.enter("filter", replace(plan_of(2.0), relation="replace one record"))
 
     def local_events(self: NoisySum, uses: int) -> tuple[Event, ...]:
-        return (LocalGaussian(2.0, uses) if self.sigma == 2.0 else Gaussian(self.sigma, uses),)
+        local = self.sigma == 2.0
+        event = LocalGaussian(2.0, uses) if local else Gaussian(self.sigma, uses)
+        return (event,) if uses else ()
 
     monkeypatch.setattr(NoisySum, "events", local_events)
     totals = book.total(DELTA)

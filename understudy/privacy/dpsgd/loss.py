@@ -52,8 +52,8 @@ class BoundLoss:
     def require_unchanged(self) -> None:
         if _digest(self.call) != self._digest:
             raise PrivacyError(
-                f"the {self._what} {type(self.call).__name__} was changed after it was checked; give what "
-                "changes from step to step to step(values)."
+                f"the {self._what} {type(self.call).__name__} was changed after it was checked; "
+                "give what changes from step to step to step(values)."
             )
 
 

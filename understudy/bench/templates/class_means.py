@@ -6,14 +6,12 @@ after it is post-processing and costs nothing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 import torch
-from safetensors.numpy import load_file, save_file
 from torch.nn import functional as F
 
 import understudy.authoring as us
@@ -51,16 +49,14 @@ class ClassMeansSynthesizer:
         return us.Images(pixels, labels, self.schema)
 
     def save(self, folder: Path) -> None:
-        save_file({"means": self.means.numpy()}, folder / "means.safetensors")
         facts = {"shape": self.shape, "spread": self.spread, "schema": self.schema.to_json()}
-        (folder / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
+        us.save_state(folder, "means", us.State({"means": self.means}, facts))
 
     @classmethod
     def load(cls, folder: Path) -> ClassMeansSynthesizer:
-        facts = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
-        means = torch.from_numpy(load_file(folder / "means.safetensors")["means"])
-        schema = us.Schema.from_json(facts["schema"])
-        return cls(means, facts["shape"], facts["spread"], schema)
+        kept = us.load_state(folder, "means")
+        facts, schema = kept.values, us.Schema.from_json(kept.values["schema"])
+        return cls(kept.tensors["means"], facts["shape"], facts["spread"], schema)
 
 
 class ClassMeans:

@@ -11,6 +11,7 @@ import yaml
 
 from tests import drawing
 from tests.bench.rig import LIMIT, cell, check_whole, run_all
+from tests.run.public_method import TINTED, write_tint
 from tests.workplace import Workplace
 from understudy.bench.evidence.recompute import recomputed
 from understudy.bench.evidence.store import read_store
@@ -64,6 +65,27 @@ def test_the_evidence_of_a_run_holds_its_plan(workplace: Workplace) -> None:
     assert found["claim"]["relation"] == entered["plan"]["relation"]
     assert recomputed(found["claim"]).epsilon == pytest.approx(entered["plan"]["epsilon"])
     assert entered["plan"]["ident"] not in json.dumps(found)
+
+
+def test_the_evidence_of_a_run_names_its_public_inputs(workplace: Workplace) -> None:
+    """Several of each, without the places where they lie."""
+    drawing.class_folder(workplace / "open", count=12)
+    warm, cold = (write_tint(workplace / f"{n}.npz", 0.5) for n in ("warm", "cold"))
+    mine = cell(
+        workplace,
+        TINTED,
+        settings=(),
+        public=(f"faces={workplace / 'open'}", "scenes=portraits"),
+        weights=(f"warm={warm}", f"cold={cold}"),
+        size=8,
+        channels=1,
+    )
+    outcome, _, _ = run_all(workplace, mine)
+    assert outcome.ok, outcome
+    (found,) = evidence(workplace)
+    assert found["config"]["public"] == ["faces=open", "scenes=portraits"]
+    assert found["config"]["weights"] == ["warm=warm.npz", "cold=cold.npz"]
+    assert len(read_store(workplace / "bench/evidence").files) == 1
 
 
 def test_a_run_whose_claim_does_not_follow_is_a_failure_without_a_claim(

@@ -18,6 +18,7 @@ from understudy.bench.evidence.store import read_store
 from understudy.bench.work import phases
 from understudy.bench.work.cell_folder import PHASES
 from understudy.bench.work.workspace import State, Workspace
+from understudy.data.weights_file import digest_of
 from understudy.errors import UserError
 from understudy.evaluate.protocol import load_protocol
 from understudy.evaluate.utility import Gen2RealAccuracy
@@ -70,7 +71,7 @@ def test_the_evidence_of_a_run_holds_its_plan(workplace: Workplace) -> None:
 def test_the_evidence_of_a_run_names_its_public_inputs(workplace: Workplace) -> None:
     """Several of each, without the places where they lie."""
     drawing.class_folder(workplace / "open", count=12)
-    warm, cold = (write_tint(workplace / f"{n}.npz", 0.5) for n in ("warm", "cold"))
+    warm, cold = (write_tint(workplace / f"{n}.npz", t) for n, t in (("warm", 0.5), ("cold", 0.2)))
     mine = cell(
         workplace,
         TINTED,
@@ -84,7 +85,7 @@ def test_the_evidence_of_a_run_names_its_public_inputs(workplace: Workplace) -> 
     assert outcome.ok, outcome
     (found,) = evidence(workplace)
     assert found["config"]["public"] == ["faces=open", "scenes=portraits"]
-    assert found["config"]["weights"] == ["warm=warm.npz", "cold=cold.npz"]
+    assert found["config"]["weights"] == {"warm": digest_of(warm), "cold": digest_of(cold)}
     assert len(read_store(workplace / "bench/evidence").files) == 1
 
 

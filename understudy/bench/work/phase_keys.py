@@ -73,7 +73,7 @@ def phase_keys(cell: Cell, *, data: str | None, lookup: Lookup | None = None) ->
             "dataset": book_name(cell.dataset),
             "data": data,
             "public": _public(cell, method),
-            **_weights(cell, method),
+            **_only_if_any("weights", digests_of_weights(cell, method)),
             **{name: getattr(cell, name) for name in _FIT_FIELDS},
             **_noise_by_default(method, cell, lookup),
             **_later_than_first(FIT_VERSION),
@@ -94,19 +94,22 @@ def _public(cell: Cell, method: Method) -> str | list[str] | None:
     return sorted(f"{name or ''}={book_name(source)}" for name, source in named) or None
 
 
-def _weights(cell: Cell, method: Method) -> dict[str, dict[str, str]]:
-    """Public weights by their digests, the method's own choice among them; nothing where there are
-    none, as before there were any."""
+def digests_of_weights(cell: Cell, method: Method) -> dict[str, str]:
+    """Public weights by the method's name for them, its own choice among them: the SHA-256 of each;
+    of what cannot be read, the words, as its run will say what is wrong."""
     known = method.info.public_weights
     alone = known[0].name if len(known) == 1 else ""
     usual = {entry.name: entry.default for entry in known if entry.default is not None}
     given = {name or alone: s for name, s in map(name_and_source, cell.weights)}
-    found = {name: _digest_of_weights(source) for name, source in {**usual, **given}.items()}
-    return {"weights": found} if found else {}
+    return {name: _digest_of_weights(source) for name, source in {**usual, **given}.items()}
+
+
+def _only_if_any(name: str, found: Mapping[str, str]) -> dict[str, Mapping[str, str]]:
+    """Nothing where there are none, as before there were any."""
+    return {name: found} if found else {}
 
 
 def _digest_of_weights(source: str) -> str:
-    """Of what cannot be read, the words: its run will say what is wrong."""
     if source in weights_catalog():
         return weights_catalog()[source].sha256
     path = Path(source).expanduser()

@@ -68,6 +68,25 @@ def test_the_evidence_of_a_run_holds_its_plan(workplace: Workplace) -> None:
     assert entered["plan"]["ident"] not in json.dumps(found)
 
 
+def test_a_method_that_hides_stands_in_a_suite(workplace: Workplace) -> None:
+    drawing.metadata_folder(workplace / "photos", count=80)
+    mine = cell(
+        workplace,
+        "tests.contract.toys.hidden_attribute:HiddenAttribute",
+        dataset=str(workplace / "photos"),
+        settings=(),
+        label="kind",
+        hide="eyes",
+        epsilon=8.0,
+    )
+    outcome, _, _ = run_all(workplace, mine)
+    assert outcome.ok, outcome
+    (found,) = evidence(workplace)
+    assert found["config"]["hide"] == ["eyes"]
+    assert "keep" not in found["config"]
+    assert [m["part"] for m in found["claim"]["mechanisms"]] == ["kept", "hidden"]
+
+
 def test_the_evidence_of_a_run_names_its_public_inputs(workplace: Workplace) -> None:
     """Several of each, without the places where they lie."""
     drawing.class_folder(workplace / "open", count=12)

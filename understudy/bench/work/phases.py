@@ -256,6 +256,7 @@ def evidence_config(cell: Cell) -> dict[str, Any]:
         "changes": list(cell.settings),
         "protocol": lookup.protocol(cell.protocol).name,
         **_public_inputs(cell, lookup.method(cell.method)),
+        **{name: list(some) for name in ("hide", "keep") if (some := getattr(cell, name))},
         **{name: getattr(cell, name) for name in ("delta", "seed", "samples", "limit", "label")},
         **{name: getattr(cell, name) for name in ("unit", "size", "channels", "device")},
     }

@@ -1,4 +1,4 @@
-"""Everything that a method's author imports, from one place.
+"""Everything that the author of a method, or of a mechanism, imports, from one place.
 
 What is named here keeps its meaning between minor versions; anything else inside the package may
 move. `docs/writing-a-method.md` shows one whole method of each shape.
@@ -49,6 +49,8 @@ from understudy.privacy.plan.mechanisms import (
     OneOfShardsGradients,
     Reveal,
 )
+from understudy.privacy.plan.mechanisms.checks import check_counts, check_positive, check_rates
+from understudy.privacy.plan.mechanisms.unit_sum import UnitSum
 from understudy.privacy.plan.plan import Plan, Spend
 from understudy.privacy.sums.clipping import Blocks
 
@@ -97,9 +99,13 @@ __all__ = [
     "Speed",
     "Spend",
     "State",
+    "UnitSum",
     "UserError",
     "Values",
     "built",
+    "check_counts",
+    "check_positive",
+    "check_rates",
     "condition_codes",
     "load_state",
     "load_weights",

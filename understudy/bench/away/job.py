@@ -9,13 +9,15 @@ private records and the owner's shard key: only machines that the owner trusts m
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from understudy.errors import UserError
+from understudy.methods.contract import Method
 from understudy.privacy.plan.plan import Plan
 
 FORMAT = "understudy-job/2"
@@ -61,6 +63,11 @@ class FitJob:
         """All that it reads, by name in the job folder."""
         carried = (*self.public.values(), *self.weights.values())
         return frozenset((*self.records.values(), *(one["file"] for one in carried)))
+
+    def load_method(self) -> Method:
+        """Of this machine: whether its code is that which was packed is the caller's to check."""
+        module, _, name = self.method.partition(":")
+        return cast(Method, getattr(importlib.import_module(module), name)())
 
     def to_json(self) -> dict[str, Any]:
         plain = {name: getattr(self, name) for name in _PLAIN}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from understudy.nets.per_example.twins import twin_of
 from understudy.nets.rng_isolation import isolated_rng
 from understudy.privacy.door.batch import TRIAL_ROWS, Batch, extreme_batch, make_batch
 from understudy.privacy.door.one_of_shards import InputLoss, OneOfShardsSession
+from understudy.privacy.door.planned import find_planned
 from understudy.privacy.door.sealed_models import (
     form_of_model,
     models_from_state,
@@ -36,7 +37,6 @@ from understudy.privacy.sums.clipping import ClippedSum
 if TYPE_CHECKING:
     from understudy.privacy.door.door import Door
 
-M = TypeVar("M", EnsembleVotes, EnsembleGradients, OneOfShardsGradients)
 _UNTRAINED, _UNCHANGED = "return an untrained model", "leave the model as it is"
 
 Train = Callable[[Batch], nn.Module]
@@ -198,7 +198,7 @@ class Ensemble:
         made-up records cannot answer is refused before it is charged.
         """
         width = len(self._schema.classes) if classes is None else classes
-        planned = self._planned(EnsembleVotes)
+        planned = find_planned(self._door, self._part, EnsembleVotes, shards=self._count)
         self._answers(self._made_up, inputs, width)
         deviation = planned.sigma * math.sqrt(2.0)
         return self._door.release(
@@ -213,7 +213,7 @@ class Ensemble:
         standard deviation `sigma * 2 * clip`. Event: one Gaussian with multiplier `sigma`
         per call. A loss that fails with a model of made-up records does so before it is charged.
         """
-        planned = self._planned(EnsembleGradients)
+        planned = find_planned(self._door, self._part, EnsembleGradients, shards=self._count)
         self._gradient(self._made_up, inputs, loss)
 
         def exact() -> torch.Tensor:
@@ -227,7 +227,9 @@ class Ensemble:
     def gradients_of_one(self, loss: InputLoss, name: str | None = None) -> OneOfShardsSession:
         """A session of noisy gradients, each of one shard that the door draws in secret; see
         `OneOfShardsSession.step` for the guarantee."""
-        planned = self._planned(OneOfShardsGradients, name)
+        planned = find_planned(
+            self._door, self._part, OneOfShardsGradients, name, shards=self._count
+        )
         return OneOfShardsSession(self._door, planned, self, loss)
 
     def try_gradient(self, inputs: torch.Tensor, loss: InputLoss) -> None:
@@ -275,18 +277,6 @@ class Ensemble:
     ) -> torch.Tensor:
         with isolated_rng(self._door.noise.callback_stream_seed()):
             return _input_gradient(model, inputs, loss)
-
-    def _planned(self, kind: type[M], name: str | None = None) -> M:
-        for mechanism in self._door.plan.mechanisms:
-            if (
-                isinstance(mechanism, kind)
-                and mechanism.part == self._part
-                and mechanism.shards == self._count
-                and name in (None, mechanism.name)
-                and self._door.wants(mechanism)
-            ):
-                return mechanism
-        raise PrivacyError(f"the plan holds no unspent {kind.kind} over {self._count} shards.")
 
 
 def _could_fail(what: str, rows: int, error: Exception, instead: str) -> UserError:

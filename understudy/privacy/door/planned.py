@@ -13,8 +13,13 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=Mechanism)
 
 
-def find_planned(door: Door, part: str, kind: type[M], **fields: object) -> M:
-    """The mechanism of this kind and part in the plan, with exactly these numbers, unspent."""
+def find_planned(
+    door: Door, part: str, kind: type[M], name: str | None = None, **fields: object
+) -> M:
+    """The mechanism of this kind and part in the plan, with exactly these numbers, unspent; the
+    first of several, where none is named."""
+    if name is not None:
+        fields["name"] = name
     fitting = [
         m
         for m in door.plan.mechanisms

@@ -189,7 +189,7 @@ class PrivateRecords:
         """
         if plan.ident != self._door.plan.ident:
             raise PrivacyError("this plan is not the run's plan; use the plan given to fit.")
-        mechanism = find_planned(self._door, self.part, DPSGD, **_by(name))
+        mechanism = find_planned(self._door, self.part, DPSGD, name)
         return DPSGDSession(
             self._door,
             mechanism,
@@ -215,7 +215,7 @@ class PrivateRecords:
         aggregate: a frozen dataclass, see `Aggregate`. shape: of what it returns, for any sample.
         """
         self._summation.allow("a clipped aggregate")
-        mechanism = find_planned(self._door, self.part, ClippedAggregate, **_by(name))
+        mechanism = find_planned(self._door, self.part, ClippedAggregate, name)
         return AggregateSession(
             self._door, mechanism, aggregate, shape, models, self._records, self.count
         )
@@ -335,7 +335,3 @@ class PrivateRecords:
 
 def _share(rows: int, of: int) -> int:
     return _BAR * min(rows, of) // of
-
-
-def _by(name: str | None) -> dict[str, object]:
-    return {} if name is None else {"name": name}

@@ -33,7 +33,7 @@ KEY = b"a secret of this dataset"
 VOTES = EnsembleVotes("votes", shards=4, queries=20, sigma=3.0)
 GRADIENTS = EnsembleGradients("gradients", shards=4, queries=5, clip=0.5, sigma=3.0)
 
-TRIED = (1, TRIAL_ROWS)
+TRIED = (1, TRIAL_ROWS, 1)
 """Shards of so many made-up records are tried first."""
 
 

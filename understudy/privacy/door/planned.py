@@ -14,11 +14,15 @@ M = TypeVar("M", bound=Mechanism)
 
 
 def find_planned(door: Door, part: str, kind: type[M], **fields: object) -> M:
-    """The mechanism of this kind and part in the plan, with exactly these numbers, unspent."""
+    """The mechanism of this kind and part in the plan, with exactly these numbers, unspent.
+
+    Guarantee: of this very class. A subclass, of another package say, may state another sensitivity
+    or other events than the door's own operation has; `release` asks it for them by name.
+    """
     fitting = [
         m
         for m in door.plan.mechanisms
-        if isinstance(m, kind)
+        if type(m) is kind
         and m.part == part
         and all(getattr(m, field) == value for field, value in fields.items())
     ]

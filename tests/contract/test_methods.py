@@ -15,7 +15,7 @@ def test_the_public_contract(workplace: Workplace, name: str) -> None:
     said = workplace.run("check-method", name, "--json")
     checks = said.json()["checks"]
     assert {c["check"]: c["problem"] for c in checks if not c["passed"]} == {}
-    assert len(checks) == 8
+    assert len(checks) == 9
     assert said.code == 0
 
 

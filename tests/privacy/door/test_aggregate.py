@@ -251,7 +251,7 @@ def test_one_that_can_change_later_is_refused(tmp_path: Path) -> None:
         del models, values
         return batch.features.sum()
 
-    with pytest.raises(UserError, match="can change after it was checked"):
+    with pytest.raises(UserError, match="the aggregate 'plain' can change after it was checked"):
         session_of(handle(tmp_path, records(12), PLANNED), plain, 1)
 
 

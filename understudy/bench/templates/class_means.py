@@ -6,27 +6,15 @@ after it is post-processing and costs nothing.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 import torch
-from safetensors.numpy import load_file, save_file
 from torch.nn import functional as F
 
-from understudy.data.records import Images, Records
-from understudy.data.schema import Schema
-from understudy.methods.conditions import condition_codes
-from understudy.methods.config import setting
-from understudy.methods.contract import Conditions, Context, Facts, PublicInputs
-from understudy.methods.info import MethodInfo
-from understudy.privacy.door.batch import Batch
-from understudy.privacy.door.private_records import PrivateRecords
-from understudy.privacy.plan.mechanisms import Mechanism, NoisySum
-from understudy.privacy.plan.plan import Plan, Spend
-from understudy.privacy.sums.clipping import Blocks
+import understudy.authoring as us
 
 SUM = "class sums"
 
@@ -35,42 +23,40 @@ SUM = "class sums"
 class ClassMeansConfig:
     """Settings; choose them on public data."""
 
-    grid: int = setting(7, "cells a side of the mean images", low=1, high=64)
-    spread: float = setting(0.15, "how far images differ from their mean", low=0.0, high=1.0)
+    grid: int = us.setting(7, "cells a side of the mean images", low=1, high=64)
+    spread: float = us.setting(0.15, "how far images differ from their mean", low=0.0, high=1.0)
 
 
 class ClassMeansSynthesizer:
     """Images are their class's mean with smooth random differences."""
 
     def __init__(
-        self, means: torch.Tensor, shape: Sequence[int], spread: float, schema: Schema
+        self, means: torch.Tensor, shape: Sequence[int], spread: float, schema: us.Schema
     ) -> None:
         label = schema.label_attribute
-        self.schema = Schema((label,), label=label.name)
+        self.schema = us.Schema((label,), label=label.name)
         self.means, self.shape, self.spread = means, tuple(shape), spread
 
-    def sample(self, n: int, conditions: Conditions | None = None, seed: int = 0) -> Records:
+    def sample(self, n: int, conditions: us.Conditions | None = None, seed: int = 0) -> us.Records:
         """Without conditions all classes come equally often, in random order."""
-        labels = condition_codes(n, conditions, self.schema.attributes, seed)
+        labels = us.condition_codes(n, conditions, self.schema.attributes, seed)
         codes = labels[self.schema.label_attribute.name]
         random = torch.Generator().manual_seed(seed)
         means = self.means[torch.from_numpy(codes)]
         coarse = means + self.spread * torch.randn(means.shape, generator=random)
         fine = F.interpolate(coarse, self.shape[1:], mode="bilinear", align_corners=False)
         pixels = fine.clamp(0, 1).mul(255).round().byte().numpy()
-        return Images(pixels, labels, self.schema)
+        return us.Images(pixels, labels, self.schema)
 
     def save(self, folder: Path) -> None:
-        save_file({"means": self.means.numpy()}, folder / "means.safetensors")
         facts = {"shape": self.shape, "spread": self.spread, "schema": self.schema.to_json()}
-        (folder / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
+        us.save_state(folder, "means", us.State({"means": self.means}, facts))
 
     @classmethod
     def load(cls, folder: Path) -> ClassMeansSynthesizer:
-        facts = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
-        means = torch.from_numpy(load_file(folder / "means.safetensors")["means"])
-        schema = Schema.from_json(facts["schema"])
-        return cls(means, facts["shape"], facts["spread"], schema)
+        kept = us.load_state(folder, "means")
+        facts, schema = kept.values, us.Schema.from_json(kept.values["schema"])
+        return cls(kept.tensors["means"], facts["shape"], facts["spread"], schema)
 
 
 class ClassMeans:
@@ -82,7 +68,7 @@ class ClassMeans:
     same noisy sum, never counted.
     """
 
-    info: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[us.MethodInfo] = us.MethodInfo(
         name="class-means",
         summary="one noisy mean image per class, on a coarse grid",
         paper="none: made from the template of `understudy bench new-method`",
@@ -92,35 +78,35 @@ class ClassMeans:
     Config: ClassVar[type] = ClassMeansConfig
     Output: ClassVar[type] = ClassMeansSynthesizer
 
-    def spend(self, config: ClassMeansConfig, facts: Facts) -> Spend:
+    def spend(self, config: ClassMeansConfig, facts: us.Facts) -> us.Spend:
         """One noisy sum with clip 1, whatever the settings."""
         del config, facts
 
-        def planned(sigma: float) -> Sequence[Mechanism]:
-            return (NoisySum(SUM, clip=1.0, sigma=sigma),)
+        def planned(sigma: float) -> Sequence[us.Mechanism]:
+            return (us.NoisySum(SUM, clip=1.0, sigma=sigma),)
 
         return planned
 
     def fit(
         self,
         config: ClassMeansConfig,
-        parts: Mapping[str, PrivateRecords],
-        plan: Plan,
-        public: PublicInputs,
-        context: Context,
+        parts: us.Parts,
+        plan: us.Plan,
+        public: us.PublicInputs,
+        context: us.Context,
     ) -> ClassMeansSynthesizer:
         del public, context
-        private, planned = parts["train"], plan.mechanism(SUM, NoisySum)
+        private, planned = parts["train"], plan.mechanism(SUM, us.NoisySum)
         channels, height, width = private.shape
         grid = (min(config.grid, height), min(config.grid, width))
         classes, values = len(private.schema.classes), channels * grid[0] * grid[1]
         scale = (1 + values) ** -0.5
 
-        def vector_of(batch: Batch) -> Blocks:
+        def vector_of(batch: us.Batch) -> us.Blocks:
             """Each row from its own record alone: the door tests that before first use."""
             pixels = F.adaptive_avg_pool2d(batch.features, grid).flatten(1)
             ones = torch.ones(len(pixels), 1, device=pixels.device)
-            return Blocks(scale * torch.cat([ones, pixels], dim=1), batch.labels, classes)
+            return us.Blocks(scale * torch.cat([ones, pixels], dim=1), batch.labels, classes)
 
         noisy = private.noisy_sum(vector_of, clip=planned.clip, sigma=planned.sigma).cpu()
         sums = noisy.float().reshape(classes, 1 + values) / scale

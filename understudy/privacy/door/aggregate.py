@@ -63,7 +63,8 @@ class AggregateSession(Steps[ClippedAggregate]):
     ) -> None:
         """shape: of what the callback returns. count: the declared number of units."""
         super().__init__(door, mechanism)
-        self._aggregate, self._shape = BoundLoss(aggregate), tuple(shape)
+        self._aggregate = BoundLoss(aggregate, "aggregate", "clipped_aggregate")
+        self._shape = tuple(shape)
         self._models, self._records = list(models), records
         self._units, self._count = UnitIndex(records), count
         self._seconds = 0.0

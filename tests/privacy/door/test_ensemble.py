@@ -256,6 +256,13 @@ def test_models_that_answer_in_another_width_are_refused(tmp_path: Path) -> None
     assert "commit" not in kinds(tmp_path)
 
 
+def test_answers_of_another_part_are_not_planned(tmp_path: Path) -> None:
+    elsewhere = EnsembleVotes("votes", shards=4, queries=20, sigma=3.0, part="other")
+    ensemble = handle(tmp_path, records(40), elsewhere).ensemble(4, Constant)
+    with pytest.raises(PrivacyError, match="no unspent ensemble-votes"):
+        ensemble.noisy_votes(torch.zeros(2, 16))
+
+
 def test_models_that_share_weights_are_refused(tmp_path: Path) -> None:
     """The same model trained on shard after shard: one unit could change every vote."""
     one: list[Constant] = []

@@ -79,13 +79,21 @@ class Ensemble:
     checkpoint, which the owner alone can read.
     """
 
-    def __init__(self, door: Door, part: str, shards: list[Records], train: Train) -> None:
+    def __init__(
+        self,
+        door: Door,
+        part: str,
+        shards: list[Records],
+        train: Train,
+        name: str = "ensemble",
+    ) -> None:
+        """name: by which a checkpoint knows its models, if it is trained in rounds."""
         self._door, self._part, self._count = door, part, len(shards)
         self._schema, self._shards = shards[0].schema, shards
         self._of_shard: list[nn.Module | None] = [None] * len(shards)
         self._rounds, self._in_a_round = 0, False
         self._made_up = self._try(train, shards[0])
-        if door.resume_point.seal(self):
+        if door.resume_point.seal(f"{part}/{name}", self):
             return
         with door.breaking():
             for number, shard in enumerate(shards):

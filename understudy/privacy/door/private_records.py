@@ -220,8 +220,9 @@ class PrivateRecords:
             self._door, mechanism, aggregate, shape, models, self._records, self.count
         )
 
-    def ensemble(self, shards: int, train: Train) -> Ensemble:
+    def ensemble(self, shards: int, train: Train, name: str = "ensemble") -> Ensemble:
         """An ensemble of models, each trained on one of `shards` disjoint shards (PATE's teachers).
+        Several in rounds need names, by which checkpoints know them.
 
         Guarantee: a unit's shard depends on a keyed hash of the unit alone, so adding or removing
         one unit changes one shard. Training has no privacy cost: neither a model nor an output of
@@ -229,7 +230,7 @@ class PrivateRecords:
         """
         self._summation.allow("an ensemble")
         parts = make_shards(self._records, self._origin, shards, self._door.shard_key)
-        return Ensemble(self._door, self.part, parts, train)
+        return Ensemble(self._door, self.part, parts, train, name)
 
     def transform(self, fn: Callable[[Records], Records], reason: str) -> Records:
         """Release records through `fn`.

@@ -109,8 +109,8 @@ def entry_of(mechanism: Mechanism) -> MechanismEntry:
 def check_costs(mechanism: Mechanism) -> None:
     """Refuse a mechanism whose planned uses cost nothing, or what no accountant knows."""
     events = mechanism.events(mechanism.uses)
-    priced = events and all(isinstance(event, KNOWN_EVENTS) for event in events)
-    if not priced or all(map(_is_free, events)):
+    known = all(isinstance(event, KNOWN_EVENTS) for event in events)
+    if not known or all(map(_is_free, events)):  # no events are free too
         raise PrivacyError(
             f"{mechanism.name!r} states no events that have a price; build them from those of "
             "understudy.privacy.plan.events."

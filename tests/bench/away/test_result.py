@@ -124,6 +124,18 @@ def test_without_samples_the_synthesizer_and_its_ledger_come_home(workplace: Wor
     check_whole(workplace, cells=1)
 
 
+def test_no_state_of_the_door_goes_home(workplace: Workplace) -> None:
+    """Checkpoints hold the models of shards, which no noise ever hid."""
+    packed(workplace, cell(workplace))
+    assert worked_off(workplace) == away.OK
+    assert list(workplace.folder.glob("job/cells/*/run/checkpoints")), "there are some to leave"
+    result.join_result(workplace / "result", workplace / "joined")
+    with tarfile.open(workplace / "joined") as archive:
+        parts = {part for name in archive.getnames() for part in Path(name).parts}
+    assert "ledger.jsonl" in parts
+    assert not {"checkpoints", "door.safetensors", "method.safetensors", "scratch"} & parts
+
+
 def test_a_result_takes_the_place_of_an_earlier_one_and_of_nothing_else(
     workplace: Workplace, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,13 @@ from understudy.data.splits import shard_of
 from understudy.errors import PrivacyError, UserError
 from understudy.nets.per_example.twins import twin_of
 from understudy.nets.rng_isolation import isolated_rng
+from understudy.privacy.door.apart import (
+    Unmoved,
+    refuse_shared_memory,
+    require_same_again,
+    tensors_of,
+    values_of,
+)
 from understudy.privacy.door.batch import TRIAL_ROWS, Batch, extreme_batch, make_batch
 from understudy.privacy.door.one_of_shards import InputLoss, OneOfShardsSession
 from understudy.privacy.door.planned import find_planned
@@ -94,7 +101,7 @@ class Ensemble:
                     batch = make_batch(shard, np.arange(len(shard)), door.device)
                     with isolated_rng(door.noise.callback_stream_seed()):
                         self._of_shard[number] = train(batch).eval()
-            _refuse_shared_memory(self._models)
+            refuse_shared_memory(self._models)
 
     @property
     def _models(self) -> list[nn.Module]:
@@ -117,13 +124,15 @@ class Ensemble:
         door = self._door
         given = values_on(door.device, values)
         self._try_update(update, given)
+        unmoved = Unmoved.shared(self._models)
         self._in_a_round = True
         with door.breaking():
             for shard, model in zip(self._shards, self._of_shard, strict=True):
                 if model is not None:
                     batch = make_batch(shard, np.arange(len(shard)), door.device)
-                    self._update(update, model, batch, given)
-            _refuse_shared_memory(self._models)
+                    self._update(update, model, batch, given, door.noise.callback_stream_seed())
+            unmoved.require()
+            refuse_shared_memory(self._models)
             self._require_one_form()
         self._rounds += 1
         self._in_a_round = False
@@ -144,19 +153,33 @@ class Ensemble:
         return {"part": self._part, "shards": self._count}
 
     def _try(self, train: Train, like: Records) -> nn.Module:
-        """Refuse a `train` that fails on a shard of one extreme record, or of a few, or that goes
-        on with the same model; what it made of the last."""
-        models = []
-        for rows in (1, TRIAL_ROWS):
+        """Refuse a `train` that fails on a shard of one extreme record, or of a few, that goes on
+        with the same model, or that keeps something; what it made of a few."""
+        seed = self._door.noise.callback_stream_seed()
+
+        def trained(rows: int) -> nn.Module:
             batch = extreme_batch(like, rows, self._door.device)
-            with isolated_rng(self._door.noise.callback_stream_seed()):
+            with isolated_rng(seed):
                 try:
-                    models.append(train(batch).eval())
+                    return train(batch).eval()
                 except Exception as error:
                     raise _could_fail("train", rows, error, _UNTRAINED) from error
-        _refuse_shared_memory(models)
-        self._one_form = form_of_model(models[0]) == form_of_model(models[1])
-        return models[-1]
+
+        one = trained(1)
+        before, unmoved = values_of(one), Unmoved(tensors_of(one))
+        few = trained(TRIAL_ROWS)
+        refuse_shared_memory([one, few])
+        unmoved.require()
+        self._require_same_again("train", before, trained)
+        self._one_form = form_of_model(one) == form_of_model(few)
+        return few
+
+    def _require_same_again(
+        self, what: str, before: Sequence[torch.Tensor], work: Callable[[int], nn.Module]
+    ) -> None:
+        """On a CPU alone: elsewhere the same training may round otherwise every time."""
+        if self._door.device.type == "cpu":
+            require_same_again(what, before, work, TRIAL_ROWS)
 
     def _try_update(self, update: Update, values: Values) -> None:
         """Refuse an `update` that fails on a made-up shard, and models that could not be kept."""
@@ -165,19 +188,28 @@ class Ensemble:
                 "train makes models of different shapes for different shards, which no checkpoint "
                 "can hold; an ensemble in rounds needs models of one form."
             )
-        for rows in (1, TRIAL_ROWS):
+        seed = self._door.noise.callback_stream_seed()
+
+        def updated(rows: int) -> nn.Module:
             model = copy.deepcopy(self._made_up)
             batch = extreme_batch(self._shards[0], rows, self._door.device)
             try:
-                self._update(update, model, batch, values)
+                self._update(update, model, batch, values, seed)
             except Exception as error:
                 raise _could_fail("update", rows, error, _UNCHANGED) from error
             if form_of_model(model) != form_of_model(self._made_up):
                 raise UserError("update must leave the names and shapes of a model as they are.")
+            return model
 
-    def _update(self, update: Update, model: nn.Module, batch: Batch, values: Values) -> None:
+        before = values_of(updated(1))
+        updated(TRIAL_ROWS)
+        self._require_same_again("update", before, updated)
+
+    def _update(
+        self, update: Update, model: nn.Module, batch: Batch, values: Values, seed: int
+    ) -> None:
         copies = {name: value.clone() for name, value in values.items()}
-        with isolated_rng(self._door.noise.callback_stream_seed()):
+        with isolated_rng(seed):
             update(model, batch, copies)
         model.eval()
 
@@ -284,16 +316,6 @@ def _could_fail(what: str, rows: int, error: Exception, instead: str) -> UserErr
         f"{what} fails on a shard of {rows} extreme records, so it could fail on a "
         f"private one: {type(error).__name__}: {error}; let it {instead} instead."
     )
-
-
-def _refuse_shared_memory(models: list[nn.Module]) -> None:
-    """Models that share what training moves were not trained on one shard each."""
-    seen: set[int] = set()
-    for model in models:
-        own = {p.untyped_storage().data_ptr() for p in model.parameters() if p.requires_grad}
-        if own & seen:
-            raise PrivacyError("train must make a new model for every shard, sharing nothing.")
-        seen |= own
 
 
 def _input_gradient(

@@ -21,6 +21,7 @@ from understudy.methods.contract import Method
 from understudy.privacy.plan.plan import Plan
 
 FORMAT = "understudy-job/2"
+_SOURCES = (".py", ".json", ".yaml")
 FILE = "job.json"
 
 
@@ -106,10 +107,10 @@ _PLAIN = (
 
 
 def package_digest() -> str:
-    """A digest of this package's source files: whether two machines run the same code."""
+    """A digest of this package's sources and data files: whether two machines run the same code."""
     root = Path(__file__).resolve().parents[2]
     digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
+    for path in sorted(p for p in root.rglob("*.*") if p.suffix in _SOURCES):
         digest.update(str(path.relative_to(root)).encode() + b"\0")
         digest.update(path.read_bytes() + b"\0")
     return digest.hexdigest()

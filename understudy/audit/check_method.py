@@ -40,6 +40,7 @@ from understudy.methods.contract import (
     Method,
     RecordMap,
     Sampler,
+    require_size,
 )
 from understudy.methods.needs import require_packages
 from understudy.privacy.door.replay_tape import Tape
@@ -142,6 +143,7 @@ class _Examination:
         for field in ("name", "summary", "paper", "family", "mechanism"):
             _require(bool(getattr(info, field)), f"info.{field} is empty.")
         require_packages(info)
+        require_size(self._method)
 
     def _check_config(self) -> None:
         config_type = self._method.Config
@@ -153,11 +155,12 @@ class _Examination:
     def _check_spend(self) -> None:
         spend = self._method.spend(self._resolved.config, self._facts())
         spend = spend_with(spend, choose_noise(spend, None, self._method.info.name))
-        budget = Budget(10.0, 1e-5)
-        if self._method.info.claim == "empirical":
-            self._plan = Budget.empirical().calibrate(spend)
-            return
+        empirical = self._method.info.claim == "empirical"
+        budget = Budget.empirical() if empirical else Budget(10.0, 1e-5)
         self._plan = budget.calibrate(spend)
+        self._method.info.check_planned(self._plan.mechanisms)
+        if empirical:
+            return
         little, much = (_cost(spend(sigma)) for sigma in (1.0, 4.0))
         _require(much < little, "spend(sigma) does not get cheaper with more noise.")
 

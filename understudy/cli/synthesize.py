@@ -206,6 +206,9 @@ def _show_preview(found: Preview, as_json: bool) -> None:
     used = "".join(f", {n:,} of them to {part}" for part, n in parts.items())
     typer.echo(f"declared count {shown['count']:,}{used}; makes {shown['records']:,} records")
     typer.echo(f"settings: preset {shown['preset']}")
+    for given in shown["public_inputs"]:
+        licence = given["licence"] or "unknown"
+        typer.echo(f"public {given['kind']}: {given['use']} = {given['name']} (licence: {licence})")
     apart = ("name", "part", *RESERVED)
     for mechanism in shown["plan"]["mechanisms"]:
         numbers = {k: v for k, v in mechanism.items() if k not in apart}

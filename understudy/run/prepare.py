@@ -16,7 +16,7 @@ from understudy.data.records import Records
 from understudy.data.splits import keyed_split, part_split
 from understudy.errors import UserError
 from understudy.methods.config import ResolvedConfig, config_to_json, resolve_config
-from understudy.methods.contract import Facts, FixedSize, Method
+from understudy.methods.contract import Facts, FixedSize, Method, require_size
 from understudy.methods.info import MethodInfo
 from understudy.methods.needs import require_packages
 from understudy.methods.registry import get_method
@@ -73,6 +73,7 @@ def prepare(
     """
     method = get_method(config.method)
     require_packages(method.info)
+    require_size(method)
     _refuse_unused(config, method)
     settings = resolve_config(method, _public_name(config), config.epsilon, config.changes)
     material = gather(config, home, progress, split_key)
@@ -189,7 +190,9 @@ def sample_count(prepared: Prepared) -> int:
 def calibrate(prepared: Prepared) -> Plan:
     """The plan of this run: the method's spending at the least noise the budget allows."""
     spend = prepared.method.spend(prepared.settings.config, prepared.facts)
-    return prepared.config.budget().calibrate(spend_with(spend, prepared.noise))
+    plan = prepared.config.budget().calibrate(spend_with(spend, prepared.noise))
+    prepared.method.info.check_planned(plan.mechanisms)
+    return plan
 
 
 def run_facts(prepared: Prepared, noise: NoiseSource) -> RunFacts:

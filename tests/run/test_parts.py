@@ -171,7 +171,8 @@ def test_a_plan_on_a_part_that_is_not_there_is_refused(
     told.refused("plans 'means' on part 'teacher'", "did you mean teachers?")
     assert not (place / "runs").exists()
     failed = [r.problem for r in check_method(Misnamed()) if not r.passed]
-    assert len(failed) == 1 and "did you mean teachers?" in str(failed[0])
+    assert len(failed) == 1
+    assert "did you mean teachers?" in str(failed[0])
 
 
 def test_a_fixed_set_of_a_size_that_nobody_said_is_refused(place: Workplace) -> None:

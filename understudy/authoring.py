@@ -6,6 +6,7 @@ move. `docs/writing-a-method.md` shows one whole method of each shape.
 
 from understudy.data.records import Images, Records
 from understudy.data.schema import Attribute, Schema
+from understudy.data.weights_file import WeightsFile
 from understudy.errors import UserError
 from understudy.methods.conditions import condition_codes
 from understudy.methods.config import setting
@@ -31,6 +32,7 @@ from understudy.methods.saved_network import load_weights, read_description, sav
 from understudy.methods.synthesizer import GeneratorSynthesizer
 from understudy.nets.generators import GeneratorSpec
 from understudy.nets.seeding import built, stream
+from understudy.privacy.door.aggregate import Aggregate
 from understudy.privacy.door.batch import Batch
 from understudy.privacy.door.private_records import PrivateRecords
 from understudy.privacy.dpsgd.loss import Loss, Models, Values
@@ -54,6 +56,7 @@ from understudy.privacy.sums.clipping import Blocks
 
 __all__ = [
     "DPSGD",
+    "Aggregate",
     "Attribute",
     "Batch",
     "Blocks",
@@ -99,6 +102,7 @@ __all__ = [
     "State",
     "UserError",
     "Values",
+    "WeightsFile",
     "built",
     "condition_codes",
     "load_state",

@@ -202,6 +202,26 @@ def test_an_aggregate_that_is_turned_within_a_block_ends_the_run(tmp_path: Path)
     assert kinds(tmp_path) == ["plan", "reserve", "fail"]
 
 
+@pytest.mark.parametrize("error", [MemoryError, torch.OutOfMemoryError])
+def test_memory_that_a_sample_is_too_large_for_ends_the_run(
+    tmp_path: Path, error: type[Exception]
+) -> None:
+    """Resumed, it would draw anew until a sample is small enough: that is no Poisson sample."""
+
+    @frozen
+    def greedy(models: Models, batch: Batch) -> torch.Tensor:
+        del models
+        if bool((batch.features == 7).any()):
+            raise error("no room")
+        return batch.features.sum(dim=0)
+
+    data = vectors(np.full((12, 4), 7.0))
+    session = session_of(handle(tmp_path, data, PLANNED, noise=Silence()), greedy, 4)
+    with pytest.raises(RunFailed, match="no room"):
+        session.step()
+    assert kinds(tmp_path) == ["plan", "reserve", "fail"]
+
+
 def test_how_long_a_block_is_does_not_follow_the_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

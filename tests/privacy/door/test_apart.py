@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,11 @@ from understudy.errors import PrivacyError, RunFailed, UserError
 from understudy.privacy.door.batch import TRIAL_ROWS, Batch
 from understudy.privacy.door.ensemble import Ensemble, Train
 from understudy.privacy.dpsgd.loss import Values
-from understudy.privacy.plan.mechanisms import EnsembleVotes
+from understudy.privacy.plan.mechanisms import (
+    EnsembleGradients,
+    EnsembleVotes,
+    OneOfShardsGradients,
+)
 
 SHARDS = 3
 VOTES = EnsembleVotes("votes", shards=SHARDS, queries=20, sigma=3.0)
@@ -107,6 +112,27 @@ def test_an_update_that_hands_on_what_it_learnt_is_refused_beforehand(tmp_path: 
     with pytest.raises(UserError, match="update gives another model for the same records"):
         ensemble.advance(update)
     ensemble.advance(nothing)
+    assert kinds(tmp_path) == ["plan"]
+
+
+@pytest.mark.parametrize("how", ["sums", "one of the shards"])
+def test_a_loss_that_hands_on_what_it_saw_is_refused_beforehand(tmp_path: Path, how: str) -> None:
+    """As a running mean of scores, by which every later gradient follows from every shard."""
+    scores = [0.0]
+
+    def loss(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
+        found = model(inputs).square().mean()
+        scores[0] += float(found.detach()) + 1
+        return found * scores[0]
+
+    data = vectors(np.random.default_rng(0).normal(size=(40, 12)))
+    gradients = EnsembleGradients("sums", shards=SHARDS, queries=5, clip=1.0, sigma=3.0)
+    one = OneOfShardsGradients("one", shards=SHARDS, steps=5, clip=1.0, sigma=3.0)
+    ensemble = handle(tmp_path, data, gradients, one).ensemble(SHARDS, lambda _: nn.Linear(12, 3))
+    session = ensemble.gradients_of_one(loss)
+    ask = partial(ensemble.noisy_gradients, loss=loss) if how == "sums" else session.step
+    with pytest.raises(UserError, match="the loss gives another gradient for the same records"):
+        ask(torch.ones(2, 12))
     assert kinds(tmp_path) == ["plan"]
 
 

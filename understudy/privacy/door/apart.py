@@ -13,6 +13,8 @@ from torch import nn
 
 from understudy.errors import PrivacyError, UserError
 
+Tensors = Sequence[torch.Tensor]
+
 _TOLERANCE = 1e-4
 """Relative: the same training on one processor may round in another order."""
 
@@ -58,24 +60,28 @@ class Unmoved:
 
 
 def require_same_again(
-    what: str, first: Sequence[torch.Tensor], work: Callable[[int], nn.Module], others: int
+    what: str, first: Tensors, work: Callable[[int], Tensors], others: int
 ) -> None:
-    """Refuse `work` that gives another model for the same made-up records and randomness once it
-    saw others: it keeps something, by which one shard's records reach the next one's model.
+    """Refuse `work` that gives something else for the same made-up records and randomness once it
+    saw others: it keeps something, by which one shard's records reach the next one's answer.
 
+    what: who gives something else, in words.
     first: what it made of one record, before it saw others.
-    work: from a number of made-up records to the model, with the same randomness every time.
+    work: from a number of made-up records to its result, with the same randomness every time.
+    On a CPU alone: elsewhere the same work may round otherwise every time.
     """
+    if any(tensor.device.type != "cpu" for tensor in first):
+        return
     for _ in range(_ATTEMPTS):
-        again = values_of(work(1))
+        again = work(1)
         if _alike(first, again):
             return
         first = again
         work(others)
     raise UserError(
-        f"{what} gives another model for the same records after it saw others, so it keeps "
-        "something (an optimiser, a network, a mean) by which one shard's records would reach "
-        "another's model; let it make what it needs anew, or keep it in the model."
+        f"{what} for the same records after it saw others, so it keeps something (an optimiser, a "
+        "network, a mean) by which one shard's records would reach another's answer; let it make "
+        "what it needs anew, or keep it in the model."
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from understudy.errors import PrivacyError, UserError
 from understudy.nets.per_example.twins import twin_of
 from understudy.nets.rng_isolation import isolated_rng
 from understudy.privacy.door.apart import (
+    Tensors,
     Unmoved,
     refuse_shared_memory,
     require_same_again,
@@ -157,29 +158,28 @@ class Ensemble:
         with the same model, or that keeps something; what it made of a few."""
         seed = self._door.noise.callback_stream_seed()
 
-        def trained(rows: int) -> nn.Module:
+        made: dict[int, nn.Module] = {}
+
+        def trained(rows: int) -> Tensors:
             batch = extreme_batch(like, rows, self._door.device)
             with isolated_rng(seed):
                 try:
-                    return train(batch).eval()
+                    made[rows] = train(batch).eval()
                 except Exception as error:
                     raise _could_fail("train", rows, error, _UNTRAINED) from error
+            return values_of(made[rows])
 
-        one = trained(1)
-        before, unmoved = values_of(one), Unmoved(tensors_of(one))
-        few = trained(TRIAL_ROWS)
+        before = trained(1)
+        one = made[1]
+        unmoved = Unmoved(tensors_of(one))
+        trained(TRIAL_ROWS)
+        few = made[TRIAL_ROWS]
         refuse_shared_memory([one, few])
         unmoved.require()
-        self._require_same_again("train", before, trained)
+        require_same_again("train gives another model", before, trained, TRIAL_ROWS)
         self._one_form = form_of_model(one) == form_of_model(few)
+        self._made_of_one = one
         return few
-
-    def _require_same_again(
-        self, what: str, before: Sequence[torch.Tensor], work: Callable[[int], nn.Module]
-    ) -> None:
-        """On a CPU alone: elsewhere the same training may round otherwise every time."""
-        if self._door.device.type == "cpu":
-            require_same_again(what, before, work, TRIAL_ROWS)
 
     def _try_update(self, update: Update, values: Values) -> None:
         """Refuse an `update` that fails on a made-up shard, and models that could not be kept."""
@@ -190,7 +190,7 @@ class Ensemble:
             )
         seed = self._door.noise.callback_stream_seed()
 
-        def updated(rows: int) -> nn.Module:
+        def updated(rows: int) -> Tensors:
             model = copy.deepcopy(self._made_up)
             batch = extreme_batch(self._shards[0], rows, self._door.device)
             try:
@@ -199,11 +199,11 @@ class Ensemble:
                 raise _could_fail("update", rows, error, _UNCHANGED) from error
             if form_of_model(model) != form_of_model(self._made_up):
                 raise UserError("update must leave the names and shapes of a model as they are.")
-            return model
+            return values_of(model)
 
-        before = values_of(updated(1))
+        before = updated(1)
         updated(TRIAL_ROWS)
-        self._require_same_again("update", before, updated)
+        require_same_again("update gives another model", before, updated, TRIAL_ROWS)
 
     def _update(
         self, update: Update, model: nn.Module, batch: Batch, values: Values, seed: int
@@ -246,7 +246,7 @@ class Ensemble:
         per call. A loss that fails with a model of made-up records does so before it is charged.
         """
         planned = find_planned(self._door, self._part, EnsembleGradients, shards=self._count)
-        self._gradient(self._made_up, inputs, loss)
+        self.try_gradient(inputs, loss)
 
         def exact() -> torch.Tensor:
             total = ClippedSum(planned.clip, inputs.numel(), inputs.device, single=True)
@@ -265,8 +265,17 @@ class Ensemble:
         return OneOfShardsSession(self._door, planned, self, loss)
 
     def try_gradient(self, inputs: torch.Tensor, loss: InputLoss) -> None:
-        """Let a loss that fails do so with the model of made-up records."""
-        self._gradient_of_copy(self._made_up, inputs, loss)
+        """Let a loss that fails do so with models of made-up records; refuse one that hands on
+        what it saw of one shard's model to the next one's gradient."""
+        seed = self._door.noise.callback_stream_seed()
+
+        def asked(rows: int) -> Tensors:
+            model = self._made_of_one if rows == 1 else self._made_up
+            with isolated_rng(seed):
+                return [_input_gradient(twin_of(model, shares=False), inputs, loss)]
+
+        asked(TRIAL_ROWS)
+        require_same_again("the loss gives another gradient", asked(1), asked, TRIAL_ROWS)
 
     def gradient_of_shard(self, shard: int, inputs: torch.Tensor, loss: InputLoss) -> torch.Tensor:
         """One shard's gradient, before clip and noise: for sessions behind the door alone.

@@ -377,6 +377,22 @@ def test_an_update_that_fails_on_private_records_ends_the_run(tmp_path: Path) ->
     assert kinds(tmp_path)[-1] == "fail"
 
 
+@pytest.mark.parametrize("error", [MemoryError, torch.OutOfMemoryError])
+def test_memory_that_a_shard_is_too_large_for_ends_the_run(
+    tmp_path: Path, error: type[Exception]
+) -> None:
+    """Resumed, it would go on only where every shard is small enough."""
+
+    def greedy(model: nn.Module, batch: Batch, values: Values) -> None:
+        learn(model, batch, values)
+        if len(batch) not in TRIED:
+            raise error("no room")
+
+    with pytest.raises(RunFailed, match="no room"):
+        ensemble_in(tmp_path).advance(greedy)
+    assert kinds(tmp_path)[-1] == "fail"
+
+
 def test_an_update_that_lets_models_share_weights_is_refused(tmp_path: Path) -> None:
     shared: list[nn.Parameter] = []
 

@@ -26,6 +26,7 @@ from understudy.privacy.door.apart import (
     values_of,
 )
 from understudy.privacy.door.batch import TRIAL_ROWS, Batch, extreme_batch, make_batch
+from understudy.privacy.door.interrupts import all_at_once
 from understudy.privacy.door.one_of_shards import InputLoss, OneOfShardsSession
 from understudy.privacy.door.planned import find_planned
 from understudy.privacy.door.sealed_models import (
@@ -96,7 +97,7 @@ class Ensemble:
         self._made_up = self._try(train, shards[0])
         if door.resume_point.seal(f"{part}/{name}", self):
             return
-        with door.breaking():
+        with door.breaking(), all_at_once("a shard", "plan more shards"):
             for number, shard in enumerate(shards):
                 if len(shard):
                     batch = make_batch(shard, np.arange(len(shard)), door.device)
@@ -127,7 +128,7 @@ class Ensemble:
         self._try_update(update, given)
         unmoved = Unmoved.shared(self._models)
         self._in_a_round = True
-        with door.breaking():
+        with door.breaking(), all_at_once("a shard", "plan more shards"):
             for shard, model in zip(self._shards, self._of_shard, strict=True):
                 if model is not None:
                     batch = make_batch(shard, np.arange(len(shard)), door.device)

@@ -39,6 +39,8 @@ Weights = Annotated[
         metavar="[NAME=]FILE", help="Public weights, or their name in `weights`; repeatable."
     ),
 ]
+Hide = Annotated[str | None, typer.Option(help="Attributes to hide, by comma.")]
+Keep = Annotated[str | None, typer.Option(help="Attributes to keep, by comma.")]
 Unit = Annotated[str | None, typer.Option(help="The column naming the person.")]
 Data = Annotated[
     str,

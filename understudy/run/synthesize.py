@@ -32,6 +32,7 @@ from understudy.run.prepare import (
     prepare,
     sample_count,
 )
+from understudy.run.public import public_facts
 from understudy.run.publish import Target, publish
 from understudy.run.reports import may_be_shown, terms_warning, write_run_reports
 from understudy.run.reservation import check_not_taken, give_up, reserved
@@ -88,6 +89,7 @@ class Preview:
             "counts": dict(self.prepared.facts.counts),
             "records": sample_count(self.prepared),
             "plan": plan,
+            "public_inputs": [one.to_json() for one in public_facts(self.prepared.public)],
             "preset": self.prepared.settings.preset,
             "expected": forecast,
         }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from understudy.data.catalog import catalog
@@ -21,6 +23,7 @@ from understudy.release.load import load_release
 from understudy.run.config import read_config
 from understudy.run.folder import RunFolder
 from understudy.run.limit import limited_protocol
+from understudy.run.outside_test import outside_test
 from understudy.run.prepare import Prepared, prepare, require_own_book
 from understudy.run.reports import write_run_reports
 
@@ -29,14 +32,18 @@ def evaluate_run(
     folder: Path | str,
     protocol: Protocol,
     *,
+    test: str | None = None,
     device: str | None = None,
     home: Path | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Measure a run's samples on its own test part; updates the owner's report.
+    """Measure a run's samples on its own test part, or on outside data; updates the owner's report.
 
+    test: any source of real records from elsewhere, with the run's classes. The real training
+        records stay the reference.
     Writes `metrics.json` into the run folder. Nothing of it goes into a release. What another
-    protocol measured before is kept beside it, as `metrics-PROTOCOL.json`.
+    protocol, or other test data, measured before is kept beside it, as `metrics-PROTOCOL.json` or
+    `metrics-PROTOCOL-on-DATA.json`.
     """
     shown = progress or Silent()
     run = RunFolder(Path(folder))
@@ -44,24 +51,35 @@ def evaluate_run(
     records = run.load_samples()
     require_own_book(config, run, home)
     prepared = prepare(config, home, shown)
-    result = measure(records, prepared, protocol, device=device, progress=shown)
-    _keep_other_figures(run, protocol)
+    if test is not None:
+        prepared = _tested_on(prepared, test, records, shown)
+    result = measure(records, prepared, protocol, device=device, progress=shown, dataset=test)
+    _keep_other_figures(run, result, prepared.material.dataset.name)
     result.write(run.path)
     claim = Claim.from_json(run.read_json("claim.json"))
     write_run_reports(run, prepared, claim, records, _digest(run))
     return result
 
 
-def _keep_other_figures(run: RunFolder, protocol: Protocol) -> None:
+def _tested_on(prepared: Prepared, test: str, samples: Records, progress: Progress) -> Prepared:
+    """The same run with outside records in the place of its own test part."""
+    outside = outside_test(test, prepared.config.source, samples, progress)
+    return replace(prepared, material=replace(prepared.material, test=outside))
+
+
+def _keep_other_figures(run: RunFolder, now: Evaluation, own: str) -> None:
+    """Set figures aside that are not of this protocol and these test data."""
     if not run.metrics.exists():
         return
-    try:
-        before = Evaluation.read(run.metrics).protocol.name
-    except UserError:
-        before = "unreadable"
-    if before != protocol.name:
-        safe = re.sub(r"[^\w.-]", "-", before)
-        run.metrics.replace(run.path / f"metrics-{safe}.json")
+    name = "unreadable"
+    with suppress(UserError):
+        before = Evaluation.read(run.metrics)
+        if (before.protocol.name, before.dataset) == (now.protocol.name, now.dataset):
+            return
+        elsewhere = "" if before.dataset == own else f"-on-{Path(before.dataset).name}"
+        name = f"{before.protocol.name}{elsewhere}"
+    safe = re.sub(r"[^\w.-]", "-", name)
+    run.metrics.replace(run.path / f"metrics-{safe}.json")
 
 
 def measure(
@@ -71,10 +89,14 @@ def measure(
     *,
     device: str | None,
     progress: Progress,
+    dataset: str | None = None,
     figures: ClassifierFigures | None = None,
     references: References | None = None,
 ) -> Evaluation:
-    """The protocol's metrics of a run's samples, on the run's own test part."""
+    """The protocol's metrics of a run's samples, on the test part that was prepared.
+
+    dataset: what that part is of, where it is not the run's own data.
+    """
     material = prepared.material
     return evaluate(
         records,
@@ -83,7 +105,7 @@ def measure(
         limited_protocol(protocol, prepared.config.limit),
         device=device,
         progress=progress,
-        dataset=material.dataset.name,
+        dataset=dataset or material.dataset.name,
         figures=figures,
         references=references,
     )

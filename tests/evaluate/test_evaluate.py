@@ -184,7 +184,7 @@ def test_progress_is_told(train: Records, test_part: Records, quick: Protocol) -
         "features of random-conv (200)",
         "features of random-conv (200)",
     ]
-    assert recorder.done == 2 + 60 + 400
+    assert recorder.done == 3 + 60 + 400
 
 
 def test_the_default_protocol_follows_the_device() -> None:

@@ -6,12 +6,14 @@ import textwrap
 from collections.abc import Sequence
 from itertools import groupby
 
-from understudy.evaluate.metric import Evaluation, Row
+from understudy.evaluate.metric import ClassRecall, Evaluation, Row
 from understudy.evaluate.metric_registry import EXTRACTOR_NOTES, only_attacks
 
 _WIDEST = 100
 """A table that is wider names each metric once, above its variants, to fit a terminal."""
 _NOTE_WIDTH = 80
+
+_MOST_CLASSES = 12
 
 _Cells = tuple[str, ...]
 
@@ -59,10 +61,30 @@ def _footer(evaluation: Evaluation) -> list[str]:
         lines.append(f"intervals: {evaluation.rows[0].confidence:.0%} confidence")
     if "held-out" in _headings(evaluation):
         lines.append("held-out: the same figure for real records that the method never saw")
+    lines += _classes(evaluation.rows)
     lines += _notes(evaluation.rows)
     used = dict.fromkeys(row.extractor for row in evaluation.rows if row.extractor)
     lines += [f"{name}: {EXTRACTOR_NOTES[name]}" for name in used if name in EXTRACTOR_NOTES]
     return [*lines, protocol.stamp] if protocol.stamp else lines
+
+
+def _classes(rows: Sequence[Row]) -> list[str]:
+    """What each mean over classes is a mean of; of many classes the lowest."""
+    lines = []
+    for row in (row for row in rows if row.classes):
+        shown = row.classes
+        which = "by class"
+        if len(shown) > _MOST_CLASSES:
+            shown = tuple(sorted(shown, key=lambda one: one.recall)[:_MOST_CLASSES])
+            which = f"of the {_MOST_CLASSES} lowest of {len(row.classes)} classes"
+        words = f"recall {which}, {row.variant} (real data): {', '.join(map(_recall, shown))}"
+        lines.append(textwrap.fill(words, _NOTE_WIDTH, subsequent_indent="    "))
+    return lines
+
+
+def _recall(one: ClassRecall) -> str:
+    reference = "" if one.reference is None else f" ({one.reference:.2f})"
+    return f"{one.name} {one.recall:.2f}{reference}"
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:

@@ -49,7 +49,14 @@ def command(
         raise UserError("say what to evaluate: a RELEASE folder, or --run with a run folder.")
     else:
         result = evaluate_release(
-            release, chosen, real=real, test=test, out=out, device=where, progress=progress
+            release,
+            chosen,
+            real=real,
+            test=test,
+            out=out,
+            device=where,
+            home=home,
+            progress=progress,
         )
     if as_json:
         print_json(result.to_json())

@@ -17,14 +17,16 @@ from understudy.evaluate.metric import Evaluation
 from understudy.evaluate.metric_registry import only_attacks
 from understudy.evaluate.protocol import Protocol
 from understudy.evaluate.references import References
+from understudy.privacy.ledger.account_book import Book
 from understudy.progress import Progress, Silent
 from understudy.release.claim import Claim
 from understudy.release.load import load_release
+from understudy.release.manifest import MANIFEST, hash_file
 from understudy.run.config import read_config
 from understudy.run.folder import RunFolder
 from understudy.run.limit import limited_protocol
 from understudy.run.outside_test import outside_test
-from understudy.run.prepare import Prepared, prepare, require_own_book
+from understudy.run.prepare import Prepared, open_book, prepare, require_own_book
 from understudy.run.reports import write_run_reports
 
 
@@ -44,12 +46,15 @@ def evaluate_run(
     Writes `metrics.json` into the run folder. Nothing of it goes into a release. What another
     protocol, or other test data, measured before is kept beside it, as `metrics-PROTOCOL.json` or
     `metrics-PROTOCOL-on-DATA.json`.
+    Guarantee: before anything is measured the owner's account book notes that this run is
+    evaluated, so that later claims on these data say that tuning is not covered (rule 7).
     """
     shown = progress or Silent()
     run = RunFolder(Path(folder))
     config = read_config(run.path)
     records = run.load_samples()
     require_own_book(config, run, home)
+    open_book(config, home).mark_evaluated(run.read_plan()[0].ident, protocol.name)
     prepared = prepare(config, home, shown)
     if test is not None:
         prepared = _tested_on(prepared, test, records, shown)
@@ -125,9 +130,12 @@ def evaluate_release(
     test: str | None = None,
     out: Path | None = None,
     device: str | None = None,
+    home: Path | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Measure a release on real records that the caller names.
+
+    Where a book under `home` knows the release, it is the owner's, and noted there as evaluated.
 
     real: a catalog name; its train part is what references and real2gen learn from, its
         test part is tested on. test: any source, tested on as a whole; what was trained
@@ -144,6 +152,7 @@ def evaluate_release(
     if out is not None:
         _check_out(out, folder)
     records, claim = load_release(folder)
+    _note_own_release(folder, protocol, home)
     train, held = (
         _catalog_parts(real, claim, shown) if real else (None, _whole(str(test), claim, shown))
     )
@@ -154,6 +163,15 @@ def evaluate_release(
         out.mkdir(parents=True, exist_ok=True)
         result.write(out)
     return result
+
+
+def _note_own_release(folder: Path, protocol: Protocol, home: Path | None) -> None:
+    """As for a run: what its owner sees of a release may choose the next one (rule 7)."""
+    digest = hash_file(folder / MANIFEST)
+    for book in Book.every(home):
+        for run in book.runs():
+            if digest in run.released:
+                book.mark_evaluated(run.run_id, protocol.name)
 
 
 def _check_out(out: Path, release: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from understudy.data.records import Records
 from understudy.methods.contract import Forecasting
+from understudy.privacy.ledger.account_book import Book, book_name
 from understudy.privacy.plan.plan import Plan
 from understudy.privacy.team.team import Team
 from understudy.progress import Progress, Silent
@@ -17,8 +18,10 @@ from understudy.release.claim import Claim
 from understudy.release.gate import run_refusals
 from understudy.release.near_copies import CopyScan, scan_copies
 from understudy.run.claiming import claim_of, facts_of, tuning_of_run
+from understudy.run.composed import Composed, composed_with
 from understudy.run.config import RunConfig
 from understudy.run.context import choose_device
+from understudy.run.notices import notices
 from understudy.run.preflight import check_means, check_places, check_words
 from understudy.run.prepare import (
     Prepared,
@@ -32,6 +35,7 @@ from understudy.run.publish import Target, publish
 from understudy.run.reports import terms_warning, write_run_reports
 from understudy.run.sampling import sample
 from understudy.run.start import begin, check_same_facts, enter_and_execute, noise_of, resumed
+from understudy.run.tuning import EarlierRuns, question_selection
 
 _LONG_HOURS = 2.0
 
@@ -40,7 +44,7 @@ _LONG_HOURS = 2.0
 class RunResult:
     """What a finished run left: its claim, its folders, and the release's digest.
 
-    `release` and `digest` are None when the run may not be released; `refusals` says why.
+    `composed` is what its dataset's runs cost together, for the owner. `release` and `digest` are None when the run may not be released; `refusals` says why.
     """
 
     claim: Claim
@@ -48,6 +52,7 @@ class RunResult:
     release: Path | None
     digest: str | None
     report: Path
+    composed: Composed
     refusals: tuple[str, ...] = ()
 
 
@@ -57,6 +62,7 @@ class Preview:
 
     prepared: Prepared
     plan: Plan
+    composed: Composed
 
     def to_json(self) -> dict[str, Any]:
         plan = self.plan.to_json()
@@ -68,6 +74,8 @@ class Preview:
             "count": self.prepared.facts.count,
             "counts": dict(self.prepared.facts.counts),
             "records": sample_count(self.prepared),
+            "unit": self.prepared.config.unit,
+            "composed": self.composed.to_json(),
             "plan": plan,
             "preset": self.prepared.settings.preset,
             "expected": forecast,
@@ -102,10 +110,17 @@ def preview(
     shown = progress or Silent()
     choose_device(config.device)
     prepared = prepare(config, home, shown, split_key=secrets.token_bytes(32))
-    for warning in (delta_warning(prepared), time_warning(prepared)):
-        if warning:
-            shown.say(warning)
-    return Preview(prepared, calibrate(prepared))
+    book = Book.look(config.dataset or book_name(config.source), home)
+    question_selection(config, EarlierRuns.beside(book.runs(), None))
+    _say_beforehand(prepared, shown)
+    plan = calibrate(prepared)
+    return Preview(prepared, plan, composed_with(config, plan, home))
+
+
+def _say_beforehand(prepared: Prepared, progress: Progress) -> None:
+    warnings = (delta_warning(prepared), time_warning(prepared), terms_warning(prepared.config))
+    for words in (*filter(None, warnings), *notices(prepared)):
+        progress.say(words)
 
 
 def synthesize(
@@ -129,16 +144,15 @@ def synthesize(
     path = run_folder or Path("runs") / out.name
     check_places(config, out, path, resume=resume)
     check_means(config, signing_key, title)
-    folder = resumed(path, config, home, shown) if resume else None
+    folder = resumed(path, config, home) if resume else None
     noise = noise_of(config)
     prepared = prepare(config, home, shown)
     title = title or f"Synthetic stand-in for {prepared.material.dataset.name}"
     check_words(prepared.facts.schema, title, config.unit)
-    for warning in (delta_warning(prepared), time_warning(prepared), terms_warning(config)):
-        if warning:
-            shown.say(warning)
+    _say_beforehand(prepared, shown)
     book = open_book(config, home)  # before the run folder: a home that cannot be used leaves none
     if folder is None:
+        question_selection(config, EarlierRuns.beside(book.runs(), None))
         folder = begin(path, prepared, noise)
     else:
         check_same_facts(folder, prepared, noise)
@@ -159,7 +173,9 @@ def synthesize(
         folder.write_json("release.json", {"folder": str(out.resolve()), "digest": digest})
     folder.write_json("claim.json", claim.to_json())
     report = write_run_reports(folder, prepared, claim, records, digest)
-    return RunResult(claim, folder.path, out if digest else None, digest, report, refusals)
+    composed = composed_with(config, folder.read_plan()[0], home)
+    release = out if digest else None
+    return RunResult(claim, folder.path, release, digest, report, composed, refusals)
 
 
 def _scan(records: Records, prepared: Prepared) -> CopyScan:

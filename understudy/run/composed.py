@@ -1,0 +1,78 @@
+"""What a dataset's runs cost together, told beside the epsilon of one of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from understudy.privacy.accounting.accountants import Cost
+from understudy.privacy.ledger.account_book import Book, book_name
+from understudy.privacy.ledger.account_totals import BookRun, total_of
+from understudy.privacy.plan.plan import Plan, json_number
+from understudy.run.config import RunConfig
+
+
+@dataclass(frozen=True)
+class Composed:
+    """Of one account book: the total of its other runs, and with this one; audits are in both.
+
+    runs: how many there are with this one. Local runs are composed with local ones alone.
+    """
+
+    dataset: str
+    delta: float
+    runs: int
+    before: Cost
+    together: Cost
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "dataset": self.dataset,
+            "delta": self.delta,
+            "runs": self.runs,
+            "before": json_number(self.before.epsilon),
+            "together": json_number(self.together.epsilon),
+        }
+
+    def sentence(self) -> str:
+        """For the owner's console.
+
+        >>> from understudy.privacy.accounting.accountants import Cost
+        >>> Composed("scans", 1e-5, 1, Cost(0.0, "PLD"), Cost(0.9871, "PLD")).sentence()
+        'epsilon 0.988 at delta 1e-05 for all runs on scans: this is the first'
+        """
+        total = (
+            f"epsilon {up(self.together)} at delta {self.delta:g} for all runs on {self.dataset}"
+        )
+        if self.runs == 1:
+            return f"{total}: this is the first"
+        return f"{total}: this and {self.runs - 1} before it ({up(self.before)})"
+
+
+def up(cost: Cost) -> str:
+    """An epsilon to three decimals, never below the figure."""
+    if math.isinf(cost.epsilon):
+        return "infinite"
+    return f"{math.ceil(cost.epsilon * 1000 - 1e-9) / 1000:g}"
+
+
+def composed_with(config: RunConfig, plan: Plan, home: Path | None) -> Composed:
+    """The whole of this dataset's book with this plan in it, entered by now or not.
+
+    Guarantee: as `Book.total`: whole plans of every run that was entered, sequentially composed,
+    at the delta of this plan. It reads the book and writes nothing.
+    """
+    name = config.dataset or book_name(config.source)
+    others = tuple(run for run in Book.look(name, home).runs() if run.run_id != plan.ident)
+    own = BookRun(plan.ident, plan, "release", {}, "")
+    before, together = total_of(others, plan.delta), total_of((*others, own), plan.delta)
+    local = own.is_local
+    return Composed(
+        config.dataset or Path(config.source).name,
+        plan.delta,
+        len(others) + 1,
+        before.local_all_runs if local else before.all_runs,
+        together.local_all_runs if local else together.all_runs,
+    )

@@ -24,7 +24,7 @@ class Composed:
     dataset: str
     delta: float
     runs: int
-    before: Cost
+    others: Cost
     together: Cost
 
     def to_json(self) -> dict[str, Any]:
@@ -32,7 +32,7 @@ class Composed:
             "dataset": self.dataset,
             "delta": self.delta,
             "runs": self.runs,
-            "before": json_number(self.before.epsilon),
+            "others": json_number(self.others.epsilon),
             "together": json_number(self.together.epsilon),
         }
 
@@ -41,7 +41,7 @@ class Composed:
 
         >>> from understudy.privacy.accounting.accountants import Cost
         >>> Composed("scans", 1e-5, 1, Cost(0.0, "PLD"), Cost(0.9871, "PLD")).sentence()
-        'epsilon 0.988 at delta 1e-05 for all runs on scans: this is the first'
+        'epsilon 0.988 at delta 1e-05 all runs on scans: this one alone'
         """
         total = (
             f"epsilon {up(self.together)} at delta {self.delta:g} for all runs on {self.dataset}"
@@ -67,12 +67,12 @@ def composed_with(config: RunConfig, plan: Plan, home: Path | None) -> Composed:
     name = config.dataset or book_name(config.source)
     others = tuple(run for run in Book.look(name, home).runs() if run.run_id != plan.ident)
     own = BookRun(plan.ident, plan, "release", {}, "")
-    before, together = total_of(others, plan.delta), total_of((*others, own), plan.delta)
+    without, together = total_of(others, plan.delta), total_of((*others, own), plan.delta)
     local = own.is_local
     return Composed(
         config.dataset or Path(config.source).name,
         plan.delta,
         len(others) + 1,
-        before.local_all_runs if local else before.all_runs,
+        without.local_all_runs if local else without.all_runs,
         together.local_all_runs if local else together.all_runs,
     )

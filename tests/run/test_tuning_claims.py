@@ -239,7 +239,7 @@ def test_an_owners_look_at_a_release_is_noted_like_one_at_a_run(place: Workplace
 def test_the_note_stands_before_anything_is_measured(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An evaluation that fails has shown something too, and whether it fails may hang on records."""
+    """An evaluation that fails shows something too; whether it fails may hang on a record."""
     tuning(place, *SMALL_MERF)
 
     def fails(*_: Any, **__: Any) -> None:

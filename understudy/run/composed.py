@@ -41,14 +41,13 @@ class Composed:
 
         >>> from understudy.privacy.accounting.accountants import Cost
         >>> Composed("scans", 1e-5, 1, Cost(0.0, "PLD"), Cost(0.9871, "PLD")).sentence()
-        'epsilon 0.988 at delta 1e-05 all runs on scans: this one alone'
+        'epsilon 0.988 at delta 1e-05, all runs on scans: this one alone'
         """
-        total = (
-            f"epsilon {up(self.together)} at delta {self.delta:g} for all runs on {self.dataset}"
-        )
+        total = f"epsilon {up(self.together)} at delta {self.delta:g}, all runs on {self.dataset}"
         if self.runs == 1:
-            return f"{total}: this is the first"
-        return f"{total}: this and {self.runs - 1} before it ({up(self.before)})"
+            return f"{total}: this one alone"
+        others = "1 other" if self.runs == 2 else f"{self.runs - 1} others"
+        return f"{total}: this one and {others} ({up(self.others)})"
 
 
 def up(cost: Cost) -> str:

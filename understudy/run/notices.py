@@ -13,8 +13,8 @@ PER_IMAGE = "per image, not per person"
 def protected_in_words(unit: str | None) -> str:
     """Who is protected, for a plan.
 
-    >>> protected_in_words(None)[:44], protected_in_words("patient")
-    ('protects each image by itself: per image, no', 'protects all images of one patient together: per patient')
+    >>> protected_in_words("patient")
+    'protects all images of one patient together: per patient'
     """
     if unit is None:
         return f"protects each image by itself: {PER_IMAGE} (--unit COLUMN protects persons)"

@@ -44,7 +44,8 @@ _LONG_HOURS = 2.0
 class RunResult:
     """What a finished run left: its claim, its folders, and the release's digest.
 
-    `composed` is what its dataset's runs cost together, for the owner. `release` and `digest` are None when the run may not be released; `refusals` says why.
+    `composed` is what its dataset's runs cost together, for the owner. `release` and `digest` are
+    None when the run may not be released; `refusals` says why.
     """
 
     claim: Claim

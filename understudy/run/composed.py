@@ -64,8 +64,12 @@ def composed_with(config: RunConfig, plan: Plan, home: Path | None) -> Composed:
     at the delta of this plan. It reads the book and writes nothing.
     """
     name = config.dataset or book_name(config.source)
-    others = tuple(run for run in Book.look(name, home).runs() if run.run_id != plan.ident)
     own = BookRun(plan.ident, plan, "release", {}, "")
+    others = tuple(
+        run
+        for run in Book.look(name, home).runs()
+        if run.run_id != plan.ident and (run.is_local == own.is_local or run.is_empirical)
+    )
     without, together = total_of(others, plan.delta), total_of((*others, own), plan.delta)
     local = own.is_local
     return Composed(

@@ -29,8 +29,8 @@ def notices(prepared: Prepared) -> Iterator[str]:
     if dropped:
         images = "1 image" if dropped == 1 else f"{dropped:,} images"
         yield (
-            f"{images} dropped as exact duplicates of another in the part to learn from; this "
-            "number is for you, it is computed from private records."
+            f"{images} dropped as exact duplicates of others; this number is computed from private "
+            "records, so it is for you alone."
         )
 
 

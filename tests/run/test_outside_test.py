@@ -101,3 +101,32 @@ def test_a_class_that_the_run_does_not_have_is_refused(
 def test_what_was_learnt_from_is_no_outside_data(released: Workplace) -> None:
     for place in ("photos", "photos/cross", "."):
         released.run("evaluate", "--run", "runs/out", "--test", place).refused("learnt from")
+
+
+def test_an_evaluation_ends_in_a_verdict_for_the_owner_alone(released: Workplace) -> None:
+    quick = ("--protocol", released.quick_protocol())
+    words = ("evaluate", "--run", "runs/out", "--test", "elsewhere")
+    out = " ".join(released.run(*words, *quick).succeeded().out.split())
+    told = " ".join(evaluated(released, "--test", "elsewhere")["verdict"])  # type: ignore[arg-type]
+    assert "Judged by the mlp" in told
+    assert "on elsewhere" in told
+    assert "Caution" not in told
+    assert told in out, "the console says it last"
+    run = released / "runs/out"
+    assert "Judged by the mlp" in (run / "report.html").read_text()
+    for path in (run / "report-public.html", *(released / "out").glob("*.*")):
+        assert b"Judged by" not in path.read_bytes()
+        assert b"tuning not covered" not in path.read_bytes()
+
+
+def test_the_verdict_on_a_hold_out_of_images_says_that_it_flatters(released: Workplace) -> None:
+    told = " ".join(evaluated(released)["verdict"])  # type: ignore[arg-type]
+    assert "split by image, not by person" in told
+    assert "--run runs/out" in told
+    assert "epsilon 1 (delta 1e-05)" in told
+
+
+def test_the_verdict_on_a_release_claims_no_share(released: Workplace) -> None:
+    words = ("evaluate", "out", "--test", "elsewhere", "--protocol", released.quick_protocol())
+    out = " ".join(released.run(*words).succeeded().out.split())
+    assert "With --run, what real training records reach stands beside it" in out

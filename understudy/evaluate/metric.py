@@ -221,12 +221,14 @@ class Evaluation:
     """All rows of one evaluation with the protocol that made them.
 
     It is computed from real records: it belongs to the owner and never goes into a release.
+    verdict: what the figures come to, in sentences (`verdict.py`), where somebody asked for it.
     """
 
     rows: tuple[Row, ...]
     protocol: Protocol
     dataset: str
     synthetic_count: int
+    verdict: tuple[str, ...] = ()
 
     @property
     def benchmark_only(self) -> bool:
@@ -240,6 +242,7 @@ class Evaluation:
             "dataset": self.dataset,
             "synthetic_count": self.synthetic_count,
             "rows": [row.to_json() for row in self.rows],
+            **({"verdict": list(self.verdict)} if self.verdict else {}),
         }
 
     @staticmethod
@@ -251,6 +254,7 @@ class Evaluation:
             protocol=Protocol.from_json(data["protocol"]),
             dataset=data["dataset"],
             synthetic_count=data["synthetic_count"],
+            verdict=tuple(data.get("verdict") or ()),
         )
 
     def write(self, folder: Path) -> Path:

@@ -19,7 +19,7 @@ _Cells = tuple[str, ...]
 
 
 def render_table(evaluation: Evaluation) -> str:
-    """One line for each row, failures with their reason, and the protocol below."""
+    """One line for each row, failures with their reason, the protocol below, then the verdict."""
     headings = _headings(evaluation)
     widths = _widths(headings, evaluation.rows)
     lines = [_line(headings, widths), _line(["-" * width for width in widths], widths)]
@@ -27,7 +27,12 @@ def render_table(evaluation: Evaluation) -> str:
         lines = _grouped(headings, evaluation.rows)
     else:
         lines += [_line(_shown(row), widths) for row in evaluation.rows]
-    return "\n".join((*lines, *_footer(evaluation)))
+    return "\n".join((*lines, *_footer(evaluation), *_verdict(evaluation.verdict)))
+
+
+def _verdict(sentences: Sequence[str]) -> list[str]:
+    told = [textwrap.fill(one, _NOTE_WIDTH, break_on_hyphens=False) for one in sentences]
+    return ["", "verdict", *told] if told else []
 
 
 def _headings(evaluation: Evaluation) -> _Cells:

@@ -107,6 +107,7 @@ class Results:
     rows: tuple[ResultRow, ...]
     groups: tuple[ResultGroup, ...]
     control: str
+    verdict: tuple[str, ...] = ()
 
     @property
     def failures(self) -> int:
@@ -136,6 +137,7 @@ def results(metrics: Mapping[str, Any]) -> Results:
         rows=rows,
         groups=_groups(rows),
         control=_control(protocol.get("metrics") or ()),
+        verdict=tuple(map(str, metrics.get("verdict") or ())),
     )
 
 

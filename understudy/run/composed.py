@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,11 @@ def up(cost: Cost) -> str:
     if math.isinf(cost.epsilon):
         return "infinite"
     return f"{math.ceil(cost.epsilon * 1000 - 1e-9) / 1000:g}"
+
+
+def composed_with_one_more(config: RunConfig, plan: Plan, home: Path | None) -> Composed:
+    """The whole of this dataset's book, and with another run that spends as this one did."""
+    return composed_with(config, replace(plan, ident=Plan.new_ident()), home)
 
 
 def composed_with(config: RunConfig, plan: Plan, home: Path | None) -> Composed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from contextlib import suppress
 from dataclasses import replace
@@ -17,11 +18,13 @@ from understudy.evaluate.metric import Evaluation
 from understudy.evaluate.metric_registry import only_attacks
 from understudy.evaluate.protocol import Protocol
 from understudy.evaluate.references import References
+from understudy.evaluate.verdict import VerdictFacts, verdict
 from understudy.privacy.ledger.account_book import Book
 from understudy.progress import Progress, Silent
 from understudy.release.claim import Claim
 from understudy.release.load import load_release
 from understudy.release.manifest import MANIFEST, hash_file
+from understudy.run.composed import composed_with_one_more
 from understudy.run.config import read_config
 from understudy.run.folder import RunFolder
 from understudy.run.limit import limited_protocol
@@ -58,12 +61,34 @@ def evaluate_run(
     prepared = prepare(config, home, shown)
     if test is not None:
         prepared = _tested_on(prepared, test, records, shown)
-    result = measure(records, prepared, protocol, device=device, progress=shown, dataset=test)
+    figures = measure(records, prepared, protocol, device=device, progress=shown, dataset=test)
+    result = replace(figures, verdict=_verdict(figures, prepared, run, home, test))
     _keep_other_figures(run, result, prepared.material.dataset.name)
     result.write(run.path)
     claim = Claim.from_json(run.read_json("claim.json"))
     write_run_reports(run, prepared, claim, records, _digest(run))
     return result
+
+
+def _verdict(
+    figures: Evaluation, prepared: Prepared, run: RunFolder, home: Path | None, test: str | None
+) -> tuple[str, ...]:
+    """What the figures of a run come to, and what one more such run would cost."""
+    config, plan = prepared.config, run.read_plan()[0]
+    more = composed_with_one_more(config, plan, home)
+    facts = VerdictFacts(
+        run=str(run.path),
+        dataset=more.dataset,
+        epsilon=None if math.isinf(plan.epsilon) else plan.epsilon,
+        delta=plan.delta,
+        count=sum(prepared.facts.counts.values()),
+        unit=config.unit,
+        now=more.others.epsilon,
+        after=more.together.epsilon,
+    )
+    held_out = test is None and prepared.material.split == "keyed-hash"
+    tested_on = "the run's own test part" if test is None else test
+    return verdict(figures.rows, tested_on, facts, held_out=held_out)
 
 
 def _tested_on(prepared: Prepared, test: str, samples: Records, progress: Progress) -> Prepared:
@@ -156,9 +181,9 @@ def evaluate_release(
     train, held = (
         _catalog_parts(real, claim, shown) if real else (None, _whole(str(test), claim, shown))
     )
-    result = evaluate(
-        records, train, held, protocol, device=device, progress=shown, dataset=real or str(test)
-    )
+    name = real or str(test)
+    figures = evaluate(records, train, held, protocol, device=device, progress=shown, dataset=name)
+    result = replace(figures, verdict=verdict(figures.rows, name))
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         result.write(out)

@@ -116,9 +116,9 @@ def test_the_cost_of_another_run_and_that_choosing_is_not_covered() -> None:
     words = said(row(0.35, 0.75))
     assert "all runs on scans together stand at epsilon 9.99 (delta 1e-05)" in words
     assert "with this run's budget makes it 14.54" in words, "a cost is never rounded down"
-    assert "selected by private evaluation: tuning not covered" in words
+    assert "private evaluation selected it and tuning is not covered" in words
     assert "infinite" in said(row(0.35, 0.75), facts=replace(FACTS, after=math.inf))
-    assert "tuning not covered" in said(row(0.74, 0.75)), "also of a choice to stop"
+    assert "tuning is not covered" in said(row(0.74, 0.75)), "also of a choice to stop"
 
 
 def test_a_per_image_hold_out_flatters() -> None:

@@ -116,7 +116,7 @@ def test_an_evaluation_ends_in_a_verdict_for_the_owner_alone(released: Workplace
     assert "Judged by the mlp" in (run / "report.html").read_text()
     for path in (run / "report-public.html", *(released / "out").glob("*.*")):
         assert b"Judged by" not in path.read_bytes()
-        assert b"tuning not covered" not in path.read_bytes()
+        assert b"private evaluation" not in path.read_bytes()
 
 
 def test_the_verdict_on_a_hold_out_of_images_says_that_it_flatters(released: Workplace) -> None:

@@ -236,9 +236,12 @@ def test_a_note_on_some_variants_names_them(case: Case, quick: Protocol) -> None
 
 def test_recalls_by_class_stand_below_the_table(case: Case, quick: Protocol) -> None:
     classes = tuple(ClassRecall(f"c{i}", 9, i / 20, 0.9) for i in range(20))
-    for shown, expected in ((classes[:2], "c0 0.00 (0.90), c1 0.05 (0.90)"), (classes, "c11 0.55")):
+    for shown, expected in (
+        (classes[:2], "c0: 0.00 (0.90); c1: 0.05 (0.90)"),
+        (classes, "c11: 0.55"),
+    ):
         row = replace(Constant().row(case), variant="cnn", classes=shown)
         table = render_table(Evaluation((row,), quick, "any", 1))
         assert expected in " ".join(table.split())
         assert ("12 lowest of 20 classes" in " ".join(table.split())) == (len(shown) == 20)
-        assert "c12 " not in table
+        assert "c12:" not in table

@@ -82,14 +82,14 @@ def _classes(rows: Sequence[Row]) -> list[str]:
         if len(shown) > _MOST_CLASSES:
             shown = tuple(sorted(shown, key=lambda one: one.recall)[:_MOST_CLASSES])
             which = f"of the {_MOST_CLASSES} lowest of {len(row.classes)} classes"
-        words = f"recall {which}, {row.variant} (real data): {', '.join(map(_recall, shown))}"
+        words = f"recall {which}, {row.variant} (real data): {'; '.join(map(_recall, shown))}"
         lines.append(textwrap.fill(words, _NOTE_WIDTH, subsequent_indent="    "))
     return lines
 
 
 def _recall(one: ClassRecall) -> str:
     reference = "" if one.reference is None else f" ({one.reference:.2f})"
-    return f"{one.name} {one.recall:.2f}{reference}"
+    return f"{one.name}: {one.recall:.2f}{reference}"
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:

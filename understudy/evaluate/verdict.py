@@ -201,7 +201,7 @@ def _limit_figures(found: Kept, facts: VerdictFacts) -> dict[str, str]:
         "count": f"{facts.count:,}",
         "per_class": f"{_per_class(found, facts):,}",
         "enough": str(ENOUGH_PER_CLASS),
-        "epsilon": "-" if facts.epsilon is None else f"{facts.epsilon:g}",
+        "epsilon": "-" if facts.epsilon is None else f"{facts.epsilon:.3g}",
     }
 
 

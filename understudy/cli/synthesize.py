@@ -143,8 +143,9 @@ def command(
             team=team,
         )
     except KeyboardInterrupt as stop:
+        begun = "what was finished is kept, add --resume to go on"
         raise UserError(
-            "stopped by Ctrl-C; what was finished is kept, add --resume to go on."
+            f"stopped by Ctrl-C; {begun if run_folder.exists() else 'nothing had begun'}."
         ) from stop
     if team is not None:
         team.leave()

@@ -15,6 +15,8 @@ from understudy.data.load import load
 from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.progress import Silent
+from understudy.release.near_copies import CopyScan
+from understudy.run import reports
 from understudy.run.outside_test import outside_test
 
 
@@ -99,8 +101,11 @@ def test_a_class_that_the_run_does_not_have_is_refused(
 
 
 def test_what_was_learnt_from_is_no_outside_data(released: Workplace) -> None:
+    """A refusal shows no figure, so the book notes nothing new."""
+    noted = released.book("evaluate")
     for place in ("photos", "photos/cross", "."):
         released.run("evaluate", "--run", "runs/out", "--test", place).refused("learnt from")
+    assert released.book("evaluate") == noted
 
 
 def test_an_evaluation_ends_in_a_verdict_for_the_owner_alone(released: Workplace) -> None:
@@ -130,3 +135,20 @@ def test_the_verdict_on_a_release_claims_no_share(released: Workplace) -> None:
     words = ("evaluate", "out", "--test", "elsewhere", "--protocol", released.quick_protocol())
     out = " ".join(released.run(*words).succeeded().out.split())
     assert "With --run, what real training records reach stands beside it" in out
+
+
+def test_near_copies_are_held_against_the_runs_own_hold_out(
+    released: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records from elsewhere may be further from the training part, and then warn of nothing."""
+    seen: list[int] = []
+    real = reports.scan_copies
+
+    def scan(records: Records, train: Records, test: Records | None, **most: int) -> CopyScan:
+        seen.append(0 if test is None else len(test))
+        return real(records, train, test, **most)
+
+    monkeypatch.setattr(reports, "scan_copies", scan)
+    evaluated(released)
+    evaluated(released, "--test", "elsewhere")
+    assert seen[0] == seen[1] < 30

@@ -57,11 +57,10 @@ def evaluate_run(
     config = read_config(run.path)
     records = run.load_samples()
     require_own_book(config, run, home)
-    open_book(config, home).mark_evaluated(run.read_plan()[0].ident, protocol.name)
     prepared = prepare(config, home, shown)
-    if test is not None:
-        prepared = _tested_on(prepared, test, records, shown)
-    figures = measure(records, prepared, protocol, device=device, progress=shown, dataset=test)
+    judged = prepared if test is None else _tested_on(prepared, test, records, shown)
+    open_book(config, home).mark_evaluated(run.read_plan()[0].ident, protocol.name)
+    figures = measure(records, judged, protocol, device=device, progress=shown, dataset=test)
     result = replace(figures, verdict=_verdict(figures, prepared, run, home, test))
     _keep_other_figures(run, result, prepared.material.dataset.name)
     result.write(run.path)
@@ -177,11 +176,11 @@ def evaluate_release(
     if out is not None:
         _check_out(out, folder)
     records, claim = load_release(folder)
-    _note_own_release(folder, protocol, home)
     train, held = (
         _catalog_parts(real, claim, shown) if real else (None, _whole(str(test), claim, shown))
     )
     name = real or str(test)
+    _note_own_release(folder, protocol, home)
     figures = evaluate(records, train, held, protocol, device=device, progress=shown, dataset=name)
     result = replace(figures, verdict=verdict(figures.rows, name))
     if out is not None:

@@ -1,4 +1,4 @@
-"""Everything that a method's author imports, from one place.
+"""Everything that the author of a method, or of a mechanism, imports, from one place.
 
 What is named here keeps its meaning between minor versions; anything else inside the package may
 move. `docs/writing-a-method.md` shows one whole method of each shape.
@@ -6,6 +6,7 @@ move. `docs/writing-a-method.md` shows one whole method of each shape.
 
 from understudy.data.records import Images, Records
 from understudy.data.schema import Attribute, Schema
+from understudy.data.weights_file import WeightsFile
 from understudy.errors import UserError
 from understudy.methods.conditions import condition_codes
 from understudy.methods.config import setting
@@ -31,6 +32,7 @@ from understudy.methods.saved_network import load_weights, read_description, sav
 from understudy.methods.synthesizer import GeneratorSynthesizer
 from understudy.nets.generators import GeneratorSpec
 from understudy.nets.seeding import built, stream
+from understudy.privacy.door.aggregate import Aggregate
 from understudy.privacy.door.batch import Batch
 from understudy.privacy.door.private_records import PrivateRecords
 from understudy.privacy.dpsgd.loss import Loss, Models, Values
@@ -49,11 +51,14 @@ from understudy.privacy.plan.mechanisms import (
     OneOfShardsGradients,
     Reveal,
 )
+from understudy.privacy.plan.mechanisms.checks import check_counts, check_positive, check_rates
+from understudy.privacy.plan.mechanisms.unit_sum import UnitSum
 from understudy.privacy.plan.plan import Plan, Spend
 from understudy.privacy.sums.clipping import Blocks
 
 __all__ = [
     "DPSGD",
+    "Aggregate",
     "Attribute",
     "Batch",
     "Blocks",
@@ -97,9 +102,14 @@ __all__ = [
     "Speed",
     "Spend",
     "State",
+    "UnitSum",
     "UserError",
     "Values",
+    "WeightsFile",
     "built",
+    "check_counts",
+    "check_positive",
+    "check_rates",
     "condition_codes",
     "load_state",
     "load_weights",

@@ -87,6 +87,8 @@ def test_the_template_itself_refers_to_nothing_else() -> None:
     text = Path(sys.modules[ClassMeansSynthesizer.__module__].__file__ or "").read_text()
     assert "understudy.bench" not in text.replace("`understudy bench new-method`", "")
     assert "bench.templates" not in text
+    ours = [line for line in text.splitlines() if "import" in line and "understudy" in line]
+    assert ours == ["import understudy.authoring as us"]
 
 
 def test_another_file_may_be_named(workplace: Workplace) -> None:

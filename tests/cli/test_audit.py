@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.drawing import class_folder
+from tests.drawing import class_folder, metadata_folder
 from tests.workplace import Workplace
 from understudy.errors import PrivacyError
 from understudy.privacy.ledger.account_book import Book
@@ -50,6 +50,32 @@ def test_an_audit_is_in_the_book_and_can_never_be_released(workplace: Workplace)
     total = workplace.run("spent", "digits", "--json").succeeded().json()
     assert total["released"] == 0
     assert total["all_runs"] == pytest.approx(found["claim"])
+
+
+def test_more_canaries_than_bins_are_refused_and_blame_no_callback(workplace: Workplace) -> None:
+    toy = "tests.contract.toys.evolution:Evolution"
+    said = workplace.run("audit", toy, "--canaries", "100").refused("too many", "at most 10")
+    assert "callback" not in said.err
+
+
+def test_records_of_another_size_are_refused_for_a_black_box(workplace: Workplace) -> None:
+    class_folder(workplace / "open", count=12)
+    toy = "tests.contract.toys.soft_labels:SoftLabels"
+    words = ("audit", toy, "--canaries", "60", "--public", "canvas=open", "--channels")
+    workplace.run(*words, "1", "--black-box").succeeded()
+    workplace.run(*words[:-1], "--data", "portraits", "--label", "hair", "--black-box").refused(
+        "makes records of shape", "--black-box"
+    )
+
+
+def test_a_method_that_hides_is_audited_with_what_it_hides(workplace: Workplace) -> None:
+    metadata_folder(workplace / "photos")
+    toy = "tests.contract.toys.hidden_attribute:HiddenAttribute"
+    words = ("audit", toy, "--data", "photos", "--label", "kind", *SURE, "--canaries", "60")
+    workplace.run(*words).refused("--hide")
+    workplace.run(*words, "--hide", "iris").refused("iris", "eyes")
+    found = workplace.run(*words, "--hide", "eyes", "--json").succeeded().json()
+    assert [m["name"] for m in found["mechanisms"]] == ["kind", "eyes"]
 
 
 def test_a_twin_without_noise_is_found_out(workplace: Workplace) -> None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from unittest import mock
 
 import pytest
 
 from tests import drawing
+from tests.contract.toys.hidden_attribute import HiddenAttribute
 from tests.run.public_method import TINTED
 from tests.workplace import SMALL_MERF, Workplace
 from understudy import __version__
 from understudy.methods.config import resolve_config
 from understudy.methods.registry import get_method, method_names
+from understudy.run import advice
 
 RUN = ("synthesize", "digits", *SMALL_MERF, "--epsilon", "1")
 
@@ -48,6 +51,30 @@ def test_one_method_shows_its_public_inputs(workplace: Workplace) -> None:
     said = workplace.run("methods", f"{TINTED}ByDefault").succeeded().out
     assert "takes --weights warm=FILE (lenet-mnist unless another is named): " in said
     assert "takes --" not in workplace.run("methods", "dp-merf").succeeded().out
+
+
+def test_one_method_shows_its_parts_what_it_hides_and_needs(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy = "tests.contract.toys.hidden_attribute:HiddenAttribute"
+    told = replace(HiddenAttribute.info, needs=("no-such-package",))
+    monkeypatch.setattr(HiddenAttribute, "info", told)
+    said = workplace.run("methods", toy).succeeded().out
+    assert "divides the private records into: hidden 0.4, kept 0.6" in said
+    assert "takes --hide A,B (needed) and --keep A,B: attributes to hide and to keep" in said
+    assert "needs packages: no-such-package" in said
+
+
+@pytest.mark.parametrize("hides", [True, False])
+def test_advice_says_why_a_method_cannot_be_forecast(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch, hides: bool
+) -> None:
+    told = replace(HiddenAttribute.info, hides=hides, needs=("no-such-package",))
+    monkeypatch.setattr(HiddenAttribute, "info", told)
+    toy = "tests.contract.toys.hidden_attribute:HiddenAttribute"
+    monkeypatch.setattr(advice, "method_names", lambda: (toy,))
+    said = " ".join(workplace.run("methods", "--for", "digits").succeeded().out.split())
+    assert ("what --hide and --keep name" if hides else "needs no-such-package") in said
 
 
 def test_the_default_that_is_listed_is_the_one_that_is_used(workplace: Workplace) -> None:

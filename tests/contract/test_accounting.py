@@ -12,15 +12,19 @@ from understudy.privacy.accounting.accountants import price
 from understudy.privacy.ledger.ledger import Ledger
 from understudy.privacy.ledger.story import spent_events
 from understudy.privacy.plan.events import (
+    DiscreteGaussian,
     Event,
     Gaussian,
     LocalGaussian,
     NonPrivate,
+    OneOfShards,
     PoissonGaussian,
     RandomisedResponse,
 )
 from understudy.privacy.plan.mechanisms import (
     DPSGD,
+    EXACT,
+    ClippedAggregate,
     EnsembleGradients,
     EnsembleVotes,
     LocalLabels,
@@ -28,6 +32,7 @@ from understudy.privacy.plan.mechanisms import (
     Mechanism,
     NoisyHistogram,
     NoisySum,
+    OneOfShardsGradients,
     Reveal,
     mechanism_kinds,
 )
@@ -37,6 +42,10 @@ CHARGED: list[tuple[Mechanism, Event]] = [
     (NoisySum("sum", clip=3.0, sigma=2.0), Gaussian(2.0, 1)),
     (NoisyHistogram("histogram", bins=4, sigma=2.0), Gaussian(2.0, 1)),
     (DPSGD("sgd", steps=7, rate=0.1, clip=3.0, sigma=2.0), PoissonGaussian(2.0, 0.1, 7)),
+    (NoisySum("sums", clip=3.0, sigma=2.0, releases=7), Gaussian(2.0, 7)),
+    (NoisyHistogram("exact", 4, 2.0, noise=EXACT, releases=7), DiscreteGaussian(2.0, 7)),
+    (ClippedAggregate("critic", 7, 0.1, clip=3.0, sigma=2.0), PoissonGaussian(2.0, 0.1, 7)),
+    (OneOfShardsGradients("one", 5, steps=7, clip=3.0, sigma=2.0), OneOfShards(2.0, 5, 7)),
     (EnsembleVotes("votes", shards=5, queries=7, sigma=2.0), Gaussian(2.0, 7)),
     (EnsembleGradients("gradients", 5, queries=7, clip=3.0, sigma=2.0), Gaussian(2.0, 7)),
     (LocalRelease("local", radius=3.0, sigma=2.0), LocalGaussian(2.0, 1)),

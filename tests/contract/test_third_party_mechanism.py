@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ from understudy.privacy.plan.mechanisms import (
 from understudy.privacy.plan.mechanisms.foreign import ForeignMechanism
 from understudy.privacy.plan.mechanisms.registry import MechanismRegistry
 from understudy.privacy.plan.plan import Budget, Plan
+from understudy.release.claim import Claim
 from understudy.release.verify import verify
 
 SOURCE = Path(__file__).parent / "third_party_mechanism" / "tree_sum"
@@ -145,6 +147,21 @@ def test_it_makes_a_release_that_is_verified_with_the_package_and_without(
     (written,) = entry.body["plan"]["mechanisms"]
     assert written["shipped_by"] == "package tree-sum"
     assert [event["kind"] for event in written["events"]] == ["gaussian"]
+
+
+def test_its_claim_says_whose_word_it_rests_on(site: Path, workplace: Workplace) -> None:
+    words = ("--method", "tree-mean", "--epsilon", "1", "--samples", "20", "-o", "out")
+    with on_path(site):
+        workplace.run("synthesize", "digits", *words).succeeded()
+    path = workplace / "out" / "claim.json"
+    claim = Claim.from_bytes(path.read_bytes())
+    said = " ".join(claim.statement)
+    assert "'means' ('tree-sum' of package tree-sum)" in said
+    assert "is the word of those packages" in said
+    rows = tuple(replace(row, shipped_by=None) for row in claim.spending)
+    path.write_bytes(replace(claim, spending=rows).to_bytes())
+    problems = " ".join(verify(workplace / "out").problems)
+    assert "is not what the ledger gives for 'means'" in problems
 
 
 @pytest.fixture

@@ -133,6 +133,22 @@ def test_what_is_hidden_is_in_no_column(workplace: Workplace) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--hide", "kind"), ("--hide names 'kind'", "the label to learn")),
+        (("--hide", "eyes", "--keep", "eyes"), ("--hide and --keep both name 'eyes'",)),
+    ],
+)
+def test_what_is_learnt_or_kept_cannot_be_hidden(
+    workplace: Workplace, more: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    place = furnished(workplace)
+    place.run(*words_of(TOYS["hidden attribute"])[:-2], *more).refused(*words)
+    assert not (place / "runs").exists()
+    assert place.book("enter") == []
+
+
 class ShowsAll(HiddenAttribute):
     """It makes a column of what it should hide."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from understudy.privacy.plan.mechanisms import registry
+from understudy.privacy.plan.mechanisms import NoisySum, registry
 from understudy.privacy.plan.mechanisms.unit_sum import UnitSum
 
 if TYPE_CHECKING:
@@ -73,11 +73,22 @@ class HalfSum(UnitSum):
         return cls("half", sigma=1.0)
 
 
+@dataclass(frozen=True)
+class UnderstatedSum(NoisySum):
+    """Our own plain sum, by a class that says that it moves by a tenth of what it moves by."""
+
+    kind: ClassVar[str] = "understated-sum"
+
+    @property
+    def sensitivity(self) -> float:
+        return self.clip / 10
+
+
 def install(patch: pytest.MonkeyPatch) -> None:
     """Have them found as an installed package's would be."""
     found = tuple(
         registry.MechanismEntry(m.kind, f"{m.__module__}:{m.__name__}", "package stretched")
-        for m in (StretchedSum, HalfSum)
+        for m in (StretchedSum, HalfSum, UnderstatedSum)
     )
     patch.setattr(registry, "installed", lambda *_: iter(found))
     patch.setattr(registry, "_discovered", lambda _: registry.MechanismRegistry.discover())

@@ -90,6 +90,31 @@ class LocalCopies:
         return NoisyCopies(plan.mechanism("copies", us.LocalRelease).sigma)
 
 
+@dataclass(frozen=True)
+class Unrounded(NoisyCopies):
+    """It lets out numbers, which no release can hold."""
+
+    def apply(self, private: us.PrivateRecords) -> us.Records:
+        return private.transform(us.LocalNoise(RADIUS, self.sigma), "each with its own noise")
+
+
+class NumbersLeave(LocalCopies):
+    """As `LocalCopies`, but what leaves is not made into pictures."""
+
+    Output: ClassVar[type] = Unrounded
+
+    def fit(
+        self,
+        config: MapConfig,
+        parts: us.Parts,
+        plan: us.Plan,
+        public: us.PublicInputs,
+        context: us.Context,
+    ) -> Unrounded:
+        del config, parts, public, context
+        return Unrounded(plan.mechanism("copies", us.LocalRelease).sigma)
+
+
 class DarkCopies:
     """Guarantee: none. One part teaches nothing here; the other leaves, and the plan says so."""
 

@@ -15,6 +15,7 @@ from tests.contract.toys.soft_labels import SoftLabels
 from tests.data.samples import make_records
 from tests.data.test_splits import contents_by_part, moved_by_adding
 from tests.workplace import Workplace
+from understudy.audit.check_method import check_method
 from understudy.data.records import Records
 from understudy.data.splits import keyed_split, part_split
 from understudy.progress import Silent
@@ -32,6 +33,18 @@ class Lopsided(SoftLabels):
     """One part is too small for the data."""
 
     info = replace(SoftLabels.info, parts={"statistics": 0.01, "teacher": 0.99})
+
+
+class Misnamed(SoftLabels):
+    """Its plan uses a part that it does not have."""
+
+    info = replace(SoftLabels.info, parts={"teachers": 0.75, "statistics": 0.25})
+
+
+class Sizeless(SoftLabels):
+    """It does not say how large its fixed set will be."""
+
+    size = None  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize("units", [None, 40])
@@ -146,6 +159,25 @@ def test_a_count_that_leaves_a_part_empty_is_refused(place: Workplace) -> None:
     lopsided = ("--method", f"{Lopsided.__module__}:Lopsided", "-o", "out")
     told = place.run(*words(place, *lopsided))
     told.refused("a count of 68 leaves part 'statistics'", "larger --count")
+    assert not (place / "runs").exists()
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_a_plan_on_a_part_that_is_not_there_is_refused(
+    place: Workplace, dry: tuple[str, ...]
+) -> None:
+    misnamed = ("--method", f"{Misnamed.__module__}:Misnamed", "-o", "out")
+    told = place.run(*words(place, *misnamed, *dry))
+    told.refused("plans 'means' on part 'teacher'", "did you mean teachers?")
+    assert not (place / "runs").exists()
+    failed = [r.problem for r in check_method(Misnamed()) if not r.passed]
+    assert len(failed) == 1
+    assert "did you mean teachers?" in str(failed[0])
+
+
+def test_a_fixed_set_of_a_size_that_nobody_said_is_refused(place: Workplace) -> None:
+    sizeless = ("--method", f"{Sizeless.__module__}:Sizeless", "-o", "out")
+    place.run(*words(place, *sizeless)).refused("does not say how large", "size(config, facts)")
     assert not (place / "runs").exists()
 
 

@@ -270,6 +270,18 @@ def test_a_release_states_every_public_input_and_verifies(workplace: Workplace) 
     assert {work.get("license") for work in croissant["isBasedOn"]} == {"CC BY 4.0", None}
 
 
+def test_a_dry_run_names_every_public_input(workplace: Workplace) -> None:
+    drawing.class_folder(workplace / "photos", count=30, seed=0)
+    write_tint(workplace / "warm.npz", 0.5)
+    words = ("synthesize", "photos", "--method", TINTED, "--epsilon", "5", "--dry-run")
+    given = ("--public", "faces=digits", "--weights", "warm=warm.npz")
+    said = workplace.run(*words, *given).succeeded().out
+    assert "public records: faces = digits (licence: CC BY 4.0)" in said
+    assert "public weights: warm = warm.npz (licence: unknown)" in said
+    found = json.loads(workplace.run(*words, *given, "--json").succeeded().out)
+    assert [one["use"] for one in found["public_inputs"]] == ["faces", "warm"]
+
+
 def test_a_run_goes_on_with_the_same_weights_only(workplace: Workplace) -> None:
     drawing.class_folder(workplace / "photos")
     write_tint(workplace / "warm.npz", 0.75)

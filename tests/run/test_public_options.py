@@ -56,6 +56,8 @@ def test_the_catalogs_are_taken_where_none_are_named() -> None:
         (("faecs=digits",), TINTED, "takes no public data called 'faecs'; did you mean faces?"),
         (("warm=x",), TINTED, "no public data called 'warm'; known: faces, scenes."),
         (("digits",), TINTED, "does not say which public data of tinted that is; write faces=DATA"),
+        (("faces=",), TINTED, "--public 'faces=' gives nothing; write faces=DATA."),
+        (("",), TINTED, "--public '' gives nothing; write faces=DATA."),
         (("faces=a", "faces=b"), TINTED, "--public gives 'faces' of tinted twice; give it once."),
         ((), TINTED, "name them with --public faces=DATA (images whose mean brightness"),
         (("a", "b"), info("pdp-diffusion"), "gives 'records' of pdp-diffusion twice"),

@@ -65,6 +65,21 @@ def test_a_release_is_the_same_byte_for_byte_on_other_records(
         assert [name for name in first if again[name] != first[name]] == []
 
 
+def test_another_run_s_release_is_not_taken_for_this_one(workplace: Workplace) -> None:
+    """It is sound by itself; but its claim, and what it cost, are those of another plan."""
+    drawing.class_folder(workplace / "photos", 40, ("cross", "round", "square"))
+    synthesize(workplace, "one-shot")
+    (workplace / "out").rename(workplace / "first")
+    (workplace / "runs/out").rename(workplace / "runs/first")
+    synthesize(workplace, "one-shot")
+    forget_what_was_published(workplace)
+    (workplace / "first").rename(workplace / "out")
+    words = ("synthesize", "photos", *RUNS["one-shot"], "-o", "out", "--resume")
+    told = workplace.run(*words)
+    assert told.code == 2, "taken for this run's"
+    assert "is not this run's release" in told.err
+
+
 def test_the_owner_s_report_does_follow_the_records(workplace: Workplace) -> None:
     """The other side: what may depend on them is told apart by this very comparison."""
     drawing.class_folder(workplace / "photos", 40, ("cross", "round", "square"))

@@ -40,6 +40,7 @@ from understudy.methods.contract import (
     Method,
     RecordMap,
     Sampler,
+    require_size,
 )
 from understudy.methods.needs import require_packages
 from understudy.privacy.door.replay_tape import Tape
@@ -142,6 +143,7 @@ class _Examination:
         for field in ("name", "summary", "paper", "family", "mechanism"):
             _require(bool(getattr(info, field)), f"info.{field} is empty.")
         require_packages(info)
+        require_size(self._method)
 
     def _check_config(self) -> None:
         config_type = self._method.Config
@@ -153,11 +155,12 @@ class _Examination:
     def _check_spend(self) -> None:
         spend = self._method.spend(self._resolved.config, self._facts())
         spend = spend_with(spend, choose_noise(spend, None, self._method.info.name))
-        budget = Budget(10.0, 1e-5)
-        if self._method.info.claim == "empirical":
-            self._plan = Budget.empirical().calibrate(spend)
-            return
+        empirical = self._method.info.claim == "empirical"
+        budget = Budget.empirical() if empirical else Budget(10.0, 1e-5)
         self._plan = budget.calibrate(spend)
+        self._method.info.check_planned(self._plan.mechanisms)
+        if empirical:
+            return
         little, much = (_cost(spend(sigma)) for sigma in (1.0, 4.0))
         _require(much < little, "spend(sigma) does not get cheaper with more noise.")
 
@@ -183,6 +186,7 @@ class _Examination:
         )
         if isinstance(result, RecordMap):
             _require(info.claim != "central", "a RecordMap has no central claim; see info.claim.")
+            _require_images(self._first.records, self._facts())
         elif isinstance(result, FixedSet):
             self._check_fixed_set(result.records())
         elif isinstance(result, Sampler):
@@ -299,11 +303,26 @@ def _require_form(records: Records, facts: Facts) -> None:
     label = facts.schema.label_attribute
     _require(records.shape == facts.shape, "its records have another shape.")
     _require(records.schema.label == label.name, f"its records have no label {label.name!r}.")
-    shown = set(records.schema.names) & set(facts.schema.sensitive)
-    _require(not shown, f"its records show what is to be hidden: {', '.join(sorted(shown))}.")
+    _require_hidden(records, facts)
     for attribute in records.schema.attributes:
         same = attribute in facts.schema.attributes
         _require(same, f"attribute {attribute.name!r} of its records is none of the private ones.")
+
+
+def _require_images(mapped: Records | None, facts: Facts) -> None:
+    """What a map lets out is released as it is, so it must be what a release can hold."""
+    _require(
+        mapped is not None and mapped.is_images and mapped.shape[0] in (1, 3),
+        "what apply() lets out must be images (us.Images, uint8); LocalNoise gives numbers, "
+        "which apply() must scale and round.",
+    )
+    _require_hidden(mapped, facts)
+
+
+def _require_hidden(records: Records | None, facts: Facts) -> None:
+    names = () if records is None else records.schema.names
+    shown = set(names) & set(facts.schema.sensitive)
+    _require(not shown, f"its records show what is to be hidden: {', '.join(sorted(shown))}.")
 
 
 def _cost(mechanisms: Sequence[Any]) -> float:

@@ -17,6 +17,10 @@ LOUDNESS = 1000.0
 """How much longer than the clip a canary is, so that a clip that does not hold is heard."""
 
 
+class TooManyCanariesError(UserError):
+    """No sum of the method is wide enough for them: the fault of no callback."""
+
+
 @dataclass(frozen=True)
 class Release:
     """What the plan says of one output of the door.
@@ -90,7 +94,7 @@ class Observer(Tape):
 
     def require_evidence(self) -> None:
         if not self.watched:
-            raise UserError(
+            raise TooManyCanariesError(
                 f"--canaries {self._canaries} is too many: each needs a coordinate of its own and "
                 f"the widest sum of this method has {self.widest:,}; use at most {self.widest}."
             )

@@ -26,11 +26,11 @@ from understudy.audit.estimate import (
     contradicts_claim,
     lower_bound,
 )
-from understudy.audit.observer import Observer
+from understudy.audit.observer import Observer, TooManyCanariesError
 from understudy.audit.trade_off import Family, family_of
 from understudy.audit.white_box import AuditDoor
 from understudy.data.records import Records
-from understudy.errors import UserError
+from understudy.errors import RunFailed, UserError
 from understudy.methods.contract import Context, FixedSet, Method, PublicInputs, Sampler
 from understudy.privacy.door.door import Door
 from understudy.privacy.ledger.journal import Journal
@@ -174,7 +174,12 @@ def _white_box(
     part = subject.method.info.first_part
     canaries = blank_records(subject.parts[part], audit.canaries)
     observer = Observer(audit.canaries, secrets.randbelow(_SEEDS), len(plan.mechanisms))
-    _fit(subject, plan, where, canaries, coins, noise_factor, observer)
+    try:
+        _fit(subject, plan, where, canaries, coins, noise_factor, observer)
+    except RunFailed as failure:
+        if isinstance(failure.__cause__, TooManyCanariesError):
+            raise failure.__cause__ from None
+        raise
     observer.require_evidence()
     return extremes(observer.scores, audit.guesses)
 
@@ -196,6 +201,12 @@ def _black_box(
         released = result.records()
     else:
         raise UserError(f"{subject.method.info.name} makes no records to guess from.")
+    if released.shape != canaries.shape:
+        raise UserError(
+            f"{subject.method.info.name} makes records of shape {list(released.shape)}, and the "
+            f"canaries have {list(canaries.shape)}, so nearness tells nothing; leave --black-box "
+            "out."
+        )
     return extremes(density_scores(canaries, released), audit.guesses)
 
 

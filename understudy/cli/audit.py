@@ -16,12 +16,15 @@ from understudy.cli.options import (
     Channels,
     DatasetName,
     Device,
+    Hide,
     Home,
+    Keep,
     Public,
     Settings,
     Size,
     Unit,
     Weights,
+    names,
 )
 
 if TYPE_CHECKING:
@@ -63,6 +66,8 @@ def command(
     ] = None,
     label: Annotated[str | None, typer.Option(help="The attribute to learn.")] = None,
     unit: Unit = None,
+    hide: Hide = None,
+    keep: Keep = None,
     size: Size = None,
     channels: Channels = None,
     dataset: DatasetName = None,
@@ -88,6 +93,8 @@ def command(
         delta=delta,
         label=label,
         unit=unit,
+        hide=names(hide),
+        keep=names(keep),
         size=size,
         channels=channels,
         dataset=dataset,

@@ -32,6 +32,8 @@ Weights = Annotated[
         metavar="[NAME=]FILE", help="Public weights, or their name in `weights`; repeatable."
     ),
 ]
+Hide = Annotated[str | None, typer.Option(help="Attributes to hide, by comma.")]
+Keep = Annotated[str | None, typer.Option(help="Attributes to keep, by comma.")]
 Unit = Annotated[str | None, typer.Option(help="The column naming the person.")]
 Count = Annotated[int | None, typer.Option(help="Declared number of units.")]
 Size = Annotated[int | None, typer.Option(help="Crop and resize images to this side.")]

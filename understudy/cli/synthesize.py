@@ -19,7 +19,9 @@ from understudy.cli.options import (
     DatasetName,
     Delta,
     Device,
+    Hide,
     Home,
+    Keep,
     Public,
     Runs,
     Seed,
@@ -55,8 +57,8 @@ def command(
     size: Size = None,
     channels: Channels = None,
     classes: Annotated[str | None, typer.Option(help="Declared class names, by comma.")] = None,
-    hide: Annotated[str | None, typer.Option(help="Attributes to hide, by comma.")] = None,
-    keep: Annotated[str | None, typer.Option(help="Attributes to keep, by comma.")] = None,
+    hide: Hide = None,
+    keep: Keep = None,
     public: Public = None,
     weights: Weights = None,
     set_: Settings = None,
@@ -210,6 +212,9 @@ def _show_preview(found: Preview, as_json: bool) -> None:
     used = "".join(f", {n:,} of them to {part}" for part, n in parts.items())
     typer.echo(f"declared count {shown['count']:,}{used}; makes {shown['records']:,} records")
     typer.echo(f"settings: preset {shown['preset']}")
+    for given in shown["public_inputs"]:
+        licence = given["licence"] or "unknown"
+        typer.echo(f"public {given['kind']}: {given['use']} = {given['name']} (licence: {licence})")
     apart = ("name", "part", *RESERVED)
     for mechanism in shown["plan"]["mechanisms"]:
         numbers = {k: v for k, v in mechanism.items() if k not in apart}

@@ -29,11 +29,6 @@ def pictures_may_be_shown(sources: Iterable[str]) -> bool:
     return all(terms_of(source).pictures_shown for source in sources)
 
 
-def models_may_be_shipped(sources: Iterable[str]) -> bool:
-    """Whether a model trained on these data may be handed on; the same guarantee."""
-    return all(terms_of(source).models_shipped for source in sources)
-
-
 def licence_of_models(source: str, licence: str | None) -> str | None:
     """The licence of a source as a model of it must carry it: with a ban to hand it on, if so."""
     terms = terms_of(source)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,9 +17,6 @@ from understudy.encoders.specs import Spec
 from understudy.errors import UserError
 from understudy.nets.vae import split_code
 from understudy.privacy.sums.clipping import clip_rows
-
-if TYPE_CHECKING:
-    pass
 
 FILE = "encoder.safetensors"
 _VALUES_AT_ONCE = 2**22

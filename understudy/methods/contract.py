@@ -178,6 +178,15 @@ class FixedSize(Protocol):
         ...
 
 
+def require_size(method: Method) -> None:
+    """Refuse a method that makes a `FixedSet` and does not say beforehand how large."""
+    if callable(getattr(method.Output, "records", None)) and not isinstance(method, FixedSize):
+        raise UserError(
+            f"{method.info.name} makes a fixed set and does not say how large; give it a method "
+            "size(config, facts)."
+        )
+
+
 @runtime_checkable
 class Movable(Protocol):
     """What a sampler may also offer: sampling that takes long enough to want a device."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from understudy.errors import UserError, did_you_mean
+from understudy.privacy.plan.mechanisms.mechanism import Mechanism
 
 TRAIN = "train"
 """The part that a method has unless it names others."""
@@ -114,6 +115,15 @@ class MethodInfo:
                 f"(its share is {self.parts[empty[0]]:g}); give more data or a larger --count."
             )
         return counts
+
+    def check_planned(self, mechanisms: Iterable[Mechanism]) -> None:
+        """Refuse a plan that uses a part which this method does not have."""
+        for mechanism in mechanisms:
+            if mechanism.part not in self.parts:
+                raise UserError(
+                    f"{self.name} plans {mechanism.name!r} on part {mechanism.part!r}, which its "
+                    f"info.parts do not name; {did_you_mean(mechanism.part, self.parts)}"
+                )
 
 
 def _check_shares(method: str, parts: Mapping[str, float]) -> None:

@@ -16,6 +16,7 @@ from understudy.privacy.ledger.entries import Entry
 from understudy.privacy.ledger.released import is_released_form, released_ledger
 from understudy.privacy.ledger.story import ledger_plan, spent_events, spent_uses
 from understudy.privacy.plan.events import Event, LocalEvent, NonPrivate
+from understudy.privacy.plan.mechanisms.json_form import shipper_of
 from understudy.privacy.plan.plan import LOCAL_RELATION, Plan
 from understudy.release.claim import (
     FORMAT,
@@ -96,6 +97,7 @@ def reckon(entries: Sequence[Entry]) -> Reckoning:
             spent=uses.get(m.name, 0),
             sigma=m.noise_multiplier,
             epsilon_alone=priced(m.events(m.uses)).epsilon,
+            shipped_by=shipper_of(m),
         )
         for m in plan.mechanisms
     )

@@ -80,7 +80,10 @@ class LedgerMark:
 
 @dataclass(frozen=True)
 class Spending:
-    """One planned mechanism: uses planned and spent, and what the planned ones cost alone."""
+    """One planned mechanism: uses planned and spent, and what the planned ones cost alone.
+
+    shipped_by: the package that ships it; None if it is built in.
+    """
 
     name: str
     kind: str
@@ -88,9 +91,10 @@ class Spending:
     spent: int
     sigma: float | None
     epsilon_alone: float
+    shipped_by: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {
+        row = {
             "name": self.name,
             "kind": self.kind,
             "planned": self.planned,
@@ -98,6 +102,7 @@ class Spending:
             "sigma": self.sigma,
             "epsilon_alone": json_number(self.epsilon_alone),
         }
+        return row if self.shipped_by is None else {**row, "shipped_by": self.shipped_by}
 
     @staticmethod
     def read(fields: Fields) -> Spending:
@@ -108,6 +113,7 @@ class Spending:
             fields.whole("spent"),
             fields.optional_number("sigma"),
             fields.number("epsilon_alone"),
+            fields.text("shipped_by") if fields.has("shipped_by") else None,
         )
         fields.end()
         return found

@@ -93,4 +93,4 @@ def _spending_problems(said: Sequence[Spending], found: Sequence[Spending]) -> l
 
 
 def _facts(row: Spending) -> tuple[object, ...]:
-    return (row.name, row.kind, row.planned, row.spent, row.sigma)
+    return (row.name, row.kind, row.planned, row.spent, row.sigma, row.shipped_by)

@@ -62,6 +62,7 @@ def claim_in_words(claim: Claim) -> list[str]:
     return [
         _headline(claim),
         *_guarantee(claim),
+        *_of_packages(claim),
         "This covers this release only: every other release made from the same records adds "
         "to what is revealed about them.",
         _assumed_public(claim),
@@ -142,6 +143,18 @@ def _guarantee(claim: Claim) -> list[str]:
         f"(neighbouring relation: {claim.relation}).",
         "Epsilon was computed from everything that was planned or done with private records "
         f"(accountant: {claim.accountant}); stopping early never lowered it.",
+    ]
+
+
+def _of_packages(claim: Claim) -> list[str]:
+    """Nothing where all mechanisms are built in, so that words of earlier claims stay."""
+    foreign = [s for s in claim.spending if s.shipped_by is not None]
+    if not foreign:
+        return []
+    named = _listed(f"{s.name!r} ({s.kind!r} of {s.shipped_by})" for s in foreign)
+    return [
+        f"Mechanisms that other packages ship: {named}. How far one unit moves what they release, "
+        "and so what they cost, is the word of those packages."
     ]
 
 

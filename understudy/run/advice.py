@@ -10,7 +10,8 @@ from understudy.data.load import Dataset, load
 from understudy.errors import UserError
 from understudy.methods.config import ResolvedConfig, describe_config, resolve_config
 from understudy.methods.contract import Facts, Forecasting, Method
-from understudy.methods.info import PublicRecords, PublicWeights
+from understudy.methods.info import MethodInfo, PublicRecords, PublicWeights
+from understudy.methods.needs import require_packages
 from understudy.methods.presets import find_presets
 from understudy.methods.registry import get_method, method_names
 from understudy.progress import Progress
@@ -40,9 +41,22 @@ def describe_method(name: str) -> Listing:
     others = [entry.name for entry in find_presets(method).entries if entry.dataset in catalog()]
     after = ("", f"Other presets: {'; '.join(others)}.") if others else ()
     before = [f"{info.name}: {info.summary}", f"paper: {info.paper}", f"uses: {info.mechanism}"]
-    before += [_input_in_words(entry) for entry in info.public]
+    before += _asked_of_a_run(info)
     before += [f"changed for soundness: {change}" for change in info.changed_for_soundness]
     return Listing(("setting", "default", "allowed", "meaning"), rows, (*before, ""), after)
+
+
+def _asked_of_a_run(info: MethodInfo) -> list[str]:
+    """What a run must give it, beside records with a label."""
+    said = [_input_in_words(entry) for entry in info.public]
+    if len(info.parts) > 1:
+        shares = ", ".join(f"{name} {share:g}" for name, share in info.parts.items())
+        said.append(f"divides the private records into: {shares}")
+    if info.hides:
+        said.append("takes --hide A,B (needed) and --keep A,B: attributes to hide and to keep")
+    if info.needs:
+        said.append(f"needs packages: {', '.join(info.needs)}")
+    return said
 
 
 def _input_in_words(entry: PublicRecords | PublicWeights) -> str:
@@ -160,7 +174,10 @@ def _expected(
     method: Method, settings: ResolvedConfig, dataset: Dataset, count: int, learnt: int
 ) -> str:
     """How long it would take, or why these settings cannot be used on such data."""
+    if method.info.hides:
+        return "depends on what --hide and --keep name"
     try:
+        require_packages(method.info)
         counts = method.info.declared_counts(learnt)
         facts = Facts(count, counts, dataset.shape, dataset.schema)
         method.spend(settings.config, facts)(1.0)

@@ -13,10 +13,11 @@ from understudy.data.catalog import catalog
 from understudy.data.dedup import deduplicate
 from understudy.data.load import Dataset, load
 from understudy.data.records import Records
+from understudy.data.schema import Schema
 from understudy.data.splits import keyed_split, part_split
 from understudy.errors import UserError
 from understudy.methods.config import ResolvedConfig, config_to_json, resolve_config
-from understudy.methods.contract import Facts, FixedSize, Method
+from understudy.methods.contract import Facts, FixedSize, Method, require_size
 from understudy.methods.info import MethodInfo
 from understudy.methods.needs import require_packages
 from understudy.methods.registry import get_method
@@ -73,9 +74,11 @@ def prepare(
     """
     method = get_method(config.method)
     require_packages(method.info)
+    require_size(method)
     _refuse_unused(config, method)
     settings = resolve_config(method, _public_name(config), config.epsilon, config.changes)
     material = gather(config, home, progress, split_key)
+    _refuse_hidden_label(config, material.private.schema)
     key = open_book(config, home).split_key() if split_key is None else split_key
     count, learnt = declared_counts(config, material)
     if config.limit is not None:
@@ -189,7 +192,9 @@ def sample_count(prepared: Prepared) -> int:
 def calibrate(prepared: Prepared) -> Plan:
     """The plan of this run: the method's spending at the least noise the budget allows."""
     spend = prepared.method.spend(prepared.settings.config, prepared.facts)
-    return prepared.config.budget().calibrate(spend_with(spend, prepared.noise))
+    plan = prepared.config.budget().calibrate(spend_with(spend, prepared.noise))
+    prepared.method.info.check_planned(plan.mechanisms)
+    return plan
 
 
 def run_facts(prepared: Prepared, noise: NoiseSource) -> RunFacts:
@@ -278,9 +283,22 @@ def _refuse_unused(config: RunConfig, method: Method) -> None:
         raise UserError(f"{info.name} hides an attribute; name it with --hide.")
     if config.keep and not info.hides:
         raise UserError(f"{info.name} keeps nothing but the label; leave --keep out.")
+    both = [name for name in config.hide if name in config.keep]
+    if both:
+        raise UserError(f"--hide and --keep both name {both[0]!r}; name it in one of them.")
     if config.samples and (info.maps is not None or isinstance(method, FixedSize)):
         raise UserError(f"how many records {info.name} makes is not free; leave --samples out.")
     public_sources(config.public, info)
     weights_sources(config.weights, info)
     if config.epsilon is None and info.claim != "empirical":
         raise UserError(f"{info.name} needs --epsilon (1 or 10, say).")
+
+
+def _refuse_hidden_label(config: RunConfig, schema: Schema) -> None:
+    """What is learnt and released under its name cannot be what is hidden."""
+    label = schema.label_attribute.name
+    if label in config.hide:
+        raise UserError(
+            f"--hide names {label!r}, which is the label to learn; hide another attribute, or "
+            "choose another --label."
+        )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from understudy.errors import UserError, did_you_mean
 from understudy.methods.info import MethodInfo, PublicRecords, PublicWeights
 
-_NAMED = re.compile(r"([a-z0-9][a-z0-9_-]*)=(.+)", re.DOTALL)
+_NAMED = re.compile(r"([a-z0-9][a-z0-9_-]*)=(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,9 @@ def _assigned(
 ) -> tuple[str, str]:
     """The input of the method that these words are for, and the source that they give."""
     name, source = name_and_source(words)
+    if not source:
+        example = f"{name or known[0]}={option.value}"
+        raise UserError(f"{option.flag} {words!r} gives nothing; write {example}.")
     if name is None and len(known) == 1:
         name = known[0]
     if name is None:

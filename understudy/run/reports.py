@@ -123,13 +123,18 @@ def _pictures(records: Records) -> Records:
 
 
 def _curves(folder: RunFolder) -> Iterator[Curve]:
-    """Loss, realised batch size and clipped fraction by step, from the owner's log."""
+    """Loss, realised batch size and clipped fraction by step, from the owner's log.
+
+    A clipped aggregate has neither loss nor clipped fraction, and only the curve that it has.
+    """
     rows = [r for r in read_owner_log(folder.owner_log) if "step" in r]
     for name in sorted({str(r["mechanism"]) for r in rows}):
         own = [r for r in rows if r["mechanism"] == name]
         kept = own[:: max(1, len(own) // _MOST_CURVE_POINTS)]
         steps = [float(r["step"]) for r in kept]
-        clipped = [float(r["clipped"]) / max(1.0, float(r["units"])) for r in kept]
-        yield Curve(f"{name}: loss", steps, [float(r["loss"]) for r in kept], "step", "loss")
+        if all("loss" in r for r in kept):
+            yield Curve(f"{name}: loss", steps, [float(r["loss"]) for r in kept], "step", "loss")
         yield Curve(f"{name}: units drawn", steps, [float(r["units"]) for r in kept], "step")
-        yield Curve(f"{name}: share clipped", steps, clipped, "step")
+        if all("clipped" in r for r in kept):
+            clipped = [float(r["clipped"]) / max(1.0, float(r["units"])) for r in kept]
+            yield Curve(f"{name}: share clipped", steps, clipped, "step")

@@ -31,6 +31,7 @@ from understudy.run.prepare import (
     prepare,
     sample_count,
 )
+from understudy.run.public import public_facts
 from understudy.run.publish import Target, publish
 from understudy.run.reports import terms_warning, write_run_reports
 from understudy.run.sampling import sample
@@ -78,6 +79,7 @@ class Preview:
             "unit": self.prepared.config.unit,
             "composed": self.composed.to_json(),
             "plan": plan,
+            "public_inputs": [one.to_json() for one in public_facts(self.prepared.public)],
             "preset": self.prepared.settings.preset,
             "expected": forecast,
         }

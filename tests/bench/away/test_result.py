@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.bench.rig import cell, check_whole, run_all
@@ -21,6 +23,10 @@ from understudy.bench.suite.cell import Cell
 from understudy.bench.work.workspace import Workspace
 from understudy.errors import UserError
 from understudy.progress import Silent
+from understudy.run.folder import RunFolder
+
+UNSIZED = {"samples": None}
+"""A method of a record map makes as many as leave."""
 
 
 def packed(place: Workplace, *cells: Cell) -> list[Moved]:
@@ -70,6 +76,41 @@ def test_every_piece_that_is_missing_or_damaged_is_named_and_a_whole_one_comes_h
     assert run_all(workplace, mine)[0].ok
 
 
+@pytest.mark.parametrize("words", [("fit",), ("fit,sample",), ("fit,sample", "--samples", "none")])
+def test_records_that_left_while_the_ledger_was_open_always_come_home(
+    workplace: Workplace, words: tuple[str, ...]
+) -> None:
+    """They are no samples that a synthesizer at home could make again."""
+    mine = cell(workplace, "tests.run.map_methods:DarkCopies", settings=(), epsilon=None, **UNSIZED)
+    packed(workplace, mine)
+    job, target = str(workplace / "job"), str(workplace / "result")
+    assert away.main([job, "--result", target, "--phases", *words]) == away.OK
+    (there,) = workplace.folder.glob("job/cells/*/run/samples")
+    left = RunFolder(there.parent).load_samples()
+    assert [m.done for m in collected(workplace)] == [True]
+    (job_folder,) = workplace.folder.glob("job")
+    shutil.rmtree(job_folder)
+    outcome, _, _ = run_all(workplace, mine)
+    assert outcome.ok, outcome
+    kept = [RunFolder(p.parent) for p in workplace.folder.glob("bench/cells/**/samples")]
+    assert kept
+    assert all(np.array_equal(one.load_samples().features, left.features) for one in kept)
+
+
+def test_a_result_without_the_records_that_left_is_not_bound_to_its_plan(
+    workplace: Workplace,
+) -> None:
+    mine = cell(workplace, "tests.run.map_methods:DarkCopies", settings=(), epsilon=None, **UNSIZED)
+    packed(workplace, mine)
+    assert away.main([str(workplace / "job")]) == away.OK
+    (there,) = workplace.folder.glob("job/cells/*/run/samples")
+    there.rename(workplace / "aside")
+    with pytest.raises(UserError, match="holds none of the records that left"):
+        collected(workplace, "job")
+    (workplace / "aside").rename(there)
+    assert [m.done for m in collected(workplace, "job")] == [True]
+
+
 def test_without_samples_the_synthesizer_and_its_ledger_come_home(workplace: Workplace) -> None:
     mine = cell(workplace)
     packed(workplace, mine)
@@ -81,6 +122,18 @@ def test_without_samples_the_synthesizer_and_its_ledger_come_home(workplace: Wor
     assert not list(workplace.folder.glob("bench/cells/*/sampled/*/samples"))
     assert run_all(workplace, mine)[0].ok, "they are made at home"
     check_whole(workplace, cells=1)
+
+
+def test_no_state_of_the_door_goes_home(workplace: Workplace) -> None:
+    """Checkpoints hold the models of shards, which no noise ever hid."""
+    packed(workplace, cell(workplace))
+    assert worked_off(workplace) == away.OK
+    assert list(workplace.folder.glob("job/cells/*/run/checkpoints")), "there are some to leave"
+    result.join_result(workplace / "result", workplace / "joined")
+    with tarfile.open(workplace / "joined") as archive:
+        parts = {part for name in archive.getnames() for part in Path(name).parts}
+    assert "ledger.jsonl" in parts
+    assert not {"checkpoints", "door.safetensors", "method.safetensors", "scratch"} & parts
 
 
 def test_a_result_takes_the_place_of_an_earlier_one_and_of_nothing_else(

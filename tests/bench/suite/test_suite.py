@@ -85,6 +85,21 @@ def test_any_field_may_be_a_list_and_settings_may_be_swept(desk: Desk) -> None:
     assert [c.settings for c in cells] == [(), (), ("steps=5",), ("steps=6",)]
 
 
+def test_what_is_hidden_and_kept_is_given_as_on_the_command_line(desk: Desk) -> None:
+    common = "method: dp-merf, dataset: portraits, epsilon: 1"
+    cells = desk.load(
+        f"""
+        grid:
+          - {{{common}, hide: [eyes, "eyes, mood"]}}
+          - {{{common}, hide: hair, keep: mood}}
+        """
+    ).cells
+    assert [c.hide for c in cells] == [("eyes",), ("eyes", "mood"), ("hair",)]
+    assert [c.keep for c in cells] == [(), (), ("mood",)]
+    found = cells[-1].run_config()
+    assert (found.hide, found.keep) == (("hair",), ("mood",))
+
+
 def test_public_inputs_are_one_word_or_several_by_name(desk: Desk) -> None:
     (desk.folder / "mine.npz").touch()
     cells = desk.load(

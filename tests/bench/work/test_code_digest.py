@@ -67,6 +67,7 @@ def test_methods_differ_and_empty_lines_do_not_count(copy: Copy, merf: Method, g
         ("methods/dp_merf.py", "CLIP = 1.0", "CLIP = (\n    1.0\n)"),
         ("nets/fourier.py", "import torch", "import torch  # of course"),
         ("methods/contract.py", "class Forecast:", "class Forecast:\n    x: int = 1\n"),
+        ("methods/info.py", "TRAIN = ", "X = 1\nTRAIN = "),
         ("methods/dp_gan.py", "_GRADIENT_BYTES = ", "_GRADIENT_BYTES = OTHER = "),
     ],
 )
@@ -105,6 +106,33 @@ def test_the_code_of_one_method_is_not_that_of_another(
     after = code_digest(merf), code_digest(gan)
     assert after[0] == before[0]
     assert after[1] != before[1]
+
+
+@pytest.mark.parametrize(
+    ("imports", "use"),
+    [
+        ("import understudy.authoring as us", "us.condition_codes"),
+        ("import understudy.authoring", "understudy.authoring.condition_codes"),
+        ("from understudy import authoring", "authoring.condition_codes"),
+        ("from understudy.authoring import condition_codes", "condition_codes"),
+        ("from understudy.authoring import condition_codes as codes", "codes"),
+        ("from understudy.authoring import *", "condition_codes"),
+    ],
+)
+def test_what_comes_by_way_of_authoring_counts(
+    copy: Copy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, imports: str, use: str
+) -> None:
+    (tmp_path / "lab").mkdir()
+    (tmp_path / "lab" / "toy_author.py").write_text(f"{imports}\nCODES = {use}\n{TOY}")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "toy_author", raising=False)
+    method = load_method(f"{tmp_path / 'lab' / 'toy_author.py'}:Toy")
+    before = code_digest(method)
+    copy.replace("nets/generators.py", "import torch\n", "import torch\nX = 1\n")
+    assert (code_digest(method) == before) is ("*" not in imports)
+    before = code_digest(method)
+    copy.replace("methods/conditions.py", "if n < 0:", "if n <= 0:")
+    assert code_digest(method) != before
 
 
 class TestOfOthers:

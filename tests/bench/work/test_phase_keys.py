@@ -29,6 +29,8 @@ CHANGES = {
     "unit": ("person", FIT),
     "size": (16, FIT),
     "channels": (3, FIT),
+    "hide": (("age",), FIT),
+    "keep": (("age",), FIT),
     "public": (("mnist",), FIT),
     "weights": (("taef2",), FIT),
     "limit": (100, FIT),

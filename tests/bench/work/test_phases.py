@@ -11,12 +11,14 @@ import yaml
 
 from tests import drawing
 from tests.bench.rig import LIMIT, cell, check_whole, run_all
+from tests.run.public_method import TINTED, write_tint
 from tests.workplace import Workplace
 from understudy.bench.evidence.recompute import recomputed
 from understudy.bench.evidence.store import read_store
 from understudy.bench.work import phases
 from understudy.bench.work.cell_folder import PHASES
 from understudy.bench.work.workspace import State, Workspace
+from understudy.data.weights_file import digest_of
 from understudy.errors import UserError
 from understudy.evaluate.protocol import load_protocol
 from understudy.evaluate.utility import Gen2RealAccuracy
@@ -64,6 +66,46 @@ def test_the_evidence_of_a_run_holds_its_plan(workplace: Workplace) -> None:
     assert found["claim"]["relation"] == entered["plan"]["relation"]
     assert recomputed(found["claim"]).epsilon == pytest.approx(entered["plan"]["epsilon"])
     assert entered["plan"]["ident"] not in json.dumps(found)
+
+
+def test_a_method_that_hides_stands_in_a_suite(workplace: Workplace) -> None:
+    drawing.metadata_folder(workplace / "photos", count=80)
+    mine = cell(
+        workplace,
+        "tests.contract.toys.hidden_attribute:HiddenAttribute",
+        dataset=str(workplace / "photos"),
+        settings=(),
+        label="kind",
+        hide="eyes",
+        epsilon=8.0,
+    )
+    outcome, _, _ = run_all(workplace, mine)
+    assert outcome.ok, outcome
+    (found,) = evidence(workplace)
+    assert found["config"]["hide"] == ["eyes"]
+    assert "keep" not in found["config"]
+    assert [m["part"] for m in found["claim"]["mechanisms"]] == ["kept", "hidden"]
+
+
+def test_the_evidence_of_a_run_names_its_public_inputs(workplace: Workplace) -> None:
+    """Several of each, without the places where they lie."""
+    drawing.class_folder(workplace / "open", count=12)
+    warm, cold = (write_tint(workplace / f"{n}.npz", t) for n, t in (("warm", 0.5), ("cold", 0.2)))
+    mine = cell(
+        workplace,
+        TINTED,
+        settings=(),
+        public=(f"faces={workplace / 'open'}", "scenes=portraits"),
+        weights=(f"warm={warm}", f"cold={cold}"),
+        size=8,
+        channels=1,
+    )
+    outcome, _, _ = run_all(workplace, mine)
+    assert outcome.ok, outcome
+    (found,) = evidence(workplace)
+    assert found["config"]["public"] == ["faces=open", "scenes=portraits"]
+    assert found["config"]["weights"] == {"warm": digest_of(warm), "cold": digest_of(cold)}
+    assert len(read_store(workplace / "bench/evidence").files) == 1
 
 
 def test_a_run_whose_claim_does_not_follow_is_a_failure_without_a_claim(

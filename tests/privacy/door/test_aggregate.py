@@ -25,10 +25,12 @@ from tests.privacy.rig import (
 )
 from understudy.audit.sampling_tests import joined_by_poisson
 from understudy.errors import PrivacyError, RunFailed, UserError
+from understudy.privacy.door import aggregate as aggregate_module
 from understudy.privacy.door.aggregate import AggregateSession
 from understudy.privacy.door.batch import TRIAL_ROWS, Batch
 from understudy.privacy.door.handles import make_handles
 from understudy.privacy.door.private_records import PrivateRecords
+from understudy.privacy.door.steps import MOST_STEPS
 from understudy.privacy.dpsgd.loss import Models, Values
 from understudy.privacy.ledger.ledger import read_ledger
 from understudy.privacy.ledger.owner_log import read_owner_log
@@ -176,6 +178,73 @@ def test_steps_are_committed_in_blocks_and_gone_on_with(tmp_path: Path) -> None:
     assert spent(tmp_path) == {"critic": 5}
 
 
+@dataclass(frozen=True)
+class Weighted:
+    """An aggregate whose table somebody could change in place."""
+
+    table: torch.Tensor
+
+    def __call__(self, models: Models, batch: Batch, values: Values) -> torch.Tensor:
+        del models, values
+        return batch.features.sum() * self.table
+
+
+def test_an_aggregate_that_is_turned_within_a_block_ends_the_run(tmp_path: Path) -> None:
+    """What it then computed nobody had tried: nothing of that block is committed."""
+    aggregate = Weighted(torch.ones(2))
+    session = session_of(handle(tmp_path, records(12), PLANNED), aggregate, 2)
+    step(session)
+    aggregate.table.mul_(2)
+    session.step()
+    session._door.checkpoint(State)
+    with pytest.raises(RunFailed, match="changed after it was checked"):
+        session._door.settle()
+    assert kinds(tmp_path) == ["plan", "reserve", "fail"]
+
+
+@pytest.mark.parametrize("error", [MemoryError, torch.OutOfMemoryError])
+def test_memory_that_a_sample_is_too_large_for_ends_the_run(
+    tmp_path: Path, error: type[Exception]
+) -> None:
+    """Resumed, it would draw anew until a sample is small enough: that is no Poisson sample."""
+
+    @frozen
+    def greedy(models: Models, batch: Batch) -> torch.Tensor:
+        del models
+        if bool((batch.features == 7).any()):
+            raise error("no room")
+        return batch.features.sum(dim=0)
+
+    data = vectors(np.full((12, 4), 7.0))
+    session = session_of(handle(tmp_path, data, PLANNED, noise=Silence()), greedy, 4)
+    with pytest.raises(RunFailed, match="no room"):
+        session.step()
+    assert kinds(tmp_path) == ["plan", "reserve", "fail"]
+
+
+def test_how_long_a_block_is_does_not_follow_the_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger shows blocks; a clock that only private samples move must leave no trace there."""
+    now = [0.0]
+    monkeypatch.setattr(aggregate_module.time, "perf_counter", lambda: now[0])
+
+    @frozen
+    def slow(models: Models, batch: Batch) -> torch.Tensor:
+        del models
+        if bool((batch.features == 7).any()):
+            now[0] += 10.0
+        return batch.features.sum(dim=0)
+
+    many = ClippedAggregate("critic", steps=MOST_STEPS + 10, rate=0.5, clip=2.0, sigma=3.0)
+    session = session_of(handle(tmp_path, vectors(np.full((12, 4), 7.0)), many), slow, 4)
+    for _ in session.steps():
+        step(session)
+    assert now[0] > 100, "private samples were slow"
+    blocks = [e.body["uses"] for e in read_ledger(tmp_path / "ledger.jsonl") if e.kind == "reserve"]
+    assert blocks == [MOST_STEPS, 10], "blocks tell how long private samples took"
+
+
 def test_a_step_must_be_followed_by_a_checkpoint(tmp_path: Path) -> None:
     session = session_of(handle(tmp_path, records(12), PLANNED), Summed(), 16)
     session.step()
@@ -251,7 +320,7 @@ def test_one_that_can_change_later_is_refused(tmp_path: Path) -> None:
         del models, values
         return batch.features.sum()
 
-    with pytest.raises(UserError, match="can change after it was checked"):
+    with pytest.raises(UserError, match="the aggregate 'plain' can change after it was checked"):
         session_of(handle(tmp_path, records(12), PLANNED), plain, 1)
 
 

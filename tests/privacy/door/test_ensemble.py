@@ -33,7 +33,7 @@ KEY = b"a secret of this dataset"
 VOTES = EnsembleVotes("votes", shards=4, queries=20, sigma=3.0)
 GRADIENTS = EnsembleGradients("gradients", shards=4, queries=5, clip=0.5, sigma=3.0)
 
-TRIED = (1, TRIAL_ROWS)
+TRIED = (1, TRIAL_ROWS, 1)
 """Shards of so many made-up records are tried first."""
 
 
@@ -217,7 +217,7 @@ def test_answers_are_given_back_after_a_restart(tmp_path: Path) -> None:
 
 def test_the_plan_counts_shards(tmp_path: Path) -> None:
     private = handle(tmp_path, records(40), VOTES)
-    with pytest.raises(PrivacyError, match="over 5 shards"):
+    with pytest.raises(PrivacyError, match=r"no unspent ensemble-votes\(shards=5\)"):
         private.ensemble(5, Constant).noisy_votes(torch.zeros(1, 16))
 
 
@@ -254,6 +254,13 @@ def test_models_that_answer_in_another_width_are_refused(tmp_path: Path) -> None
     with pytest.raises(RunFailed, match="every model must answer"):
         ensemble.noisy_votes(torch.zeros(2, 16))
     assert "commit" not in kinds(tmp_path)
+
+
+def test_answers_of_another_part_are_not_planned(tmp_path: Path) -> None:
+    elsewhere = EnsembleVotes("votes", shards=4, queries=20, sigma=3.0, part="other")
+    ensemble = handle(tmp_path, records(40), elsewhere).ensemble(4, Constant)
+    with pytest.raises(PrivacyError, match="no unspent ensemble-votes"):
+        ensemble.noisy_votes(torch.zeros(2, 16))
 
 
 def test_models_that_share_weights_are_refused(tmp_path: Path) -> None:

@@ -310,9 +310,37 @@ def test_models_of_another_ensemble_are_refused(tmp_path: Path) -> None:
     leave(private._door)
     door = open_door(tmp_path)
     door.restore()
-    with pytest.raises(PrivacyError, match="the same ensembles in the same order"):
+    with pytest.raises(PrivacyError, match="the same ensembles under the same names"):
         enter(door, vectors(np.eye(12))).ensemble(SHARDS + 1, Learner)
     assert ensemble.rounds == 1
+
+
+def test_ensembles_are_known_by_name_whatever_else_is_created(tmp_path: Path) -> None:
+    """A resumed method may skip what it needs no more, and checkpoint before it creates."""
+    private = handle(tmp_path, vectors(np.eye(12)), VOTES)
+    early = private.ensemble(SHARDS, Learner, name="early")
+    early.advance(learn)
+    del early
+    late = private.ensemble(SHARDS, Learner, name="late")
+    for _ in range(2):
+        late.advance(learn)
+    private._door.checkpoint(State)
+    for _ in range(2):
+        leave(private._door)
+        door = open_door(tmp_path)
+        door.restore()
+        door.checkpoint(State)  # before it is created again
+        private = enter(door, vectors(np.eye(12)))
+    assert private.ensemble(SHARDS, Learner, name="late").rounds == 2
+
+
+def test_two_in_rounds_need_two_names(tmp_path: Path) -> None:
+    private = handle(tmp_path, vectors(np.eye(12)), VOTES)
+    both = [private.ensemble(SHARDS, Learner) for _ in range(2)]
+    for ensemble in both:
+        ensemble.advance(learn)
+    with pytest.raises(PrivacyError, match="two ensembles in rounds are named 'train/ensemble'"):
+        private._door.checkpoint(State)
 
 
 # Mistakes
@@ -346,6 +374,22 @@ def test_an_update_that_fails_on_private_records_ends_the_run(tmp_path: Path) ->
 
     with pytest.raises(RunFailed, match="a private shard"):
         ensemble_in(tmp_path).advance(failing)
+    assert kinds(tmp_path)[-1] == "fail"
+
+
+@pytest.mark.parametrize("error", [MemoryError, torch.OutOfMemoryError])
+def test_memory_that_a_shard_is_too_large_for_ends_the_run(
+    tmp_path: Path, error: type[Exception]
+) -> None:
+    """Resumed, it would go on only where every shard is small enough."""
+
+    def greedy(model: nn.Module, batch: Batch, values: Values) -> None:
+        learn(model, batch, values)
+        if len(batch) not in TRIED:
+            raise error("no room")
+
+    with pytest.raises(RunFailed, match="no room"):
+        ensemble_in(tmp_path).advance(greedy)
     assert kinds(tmp_path)[-1] == "fail"
 
 

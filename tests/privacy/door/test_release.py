@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.privacy.rig import Silence, handle, vectors
-from tests.privacy.stretched import HalfSum, StretchedSum, install
+from tests.privacy.stretched import HalfSum, StretchedSum, UnderstatedSum, install
 from understudy.audit.noise_tests import SAMPLES, fits_normal
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.door.batch import Batch
@@ -72,6 +72,7 @@ def test_a_use_is_charged_once_and_there_is_no_second(tmp_path: Path) -> None:
         (StretchedSum("b", 1.0, 1.0, part="other"), "b", "no unspent 'b' on part 'train'"),
         (DPSGD("sgd", 3, 0.5, 1.0, 1.0), "sgd", "is no sum over units"),
         (HalfSum("half", sigma=1.0), "half", "the least multiple is 1"),
+        (UnderstatedSum("low", CLIP, SIGMA), "low", "the least multiple is 1"),
     ],
 )
 def test_what_release_cannot_do_is_refused_before_it_is_charged(
@@ -80,6 +81,14 @@ def test_what_release_cannot_do_is_refused_before_it_is_charged(
     private = handle(tmp_path, vectors(ROWS), planned)
     with pytest.raises(PrivacyError, match=words):
         private.release(name, features)
+    assert spent_uses(private._door._journal.ledger.entries) == {}
+
+
+def test_a_subclass_is_not_taken_for_the_sum_that_the_door_knows(tmp_path: Path) -> None:
+    """Its noise would be for the sensitivity that the subclass states."""
+    private = handle(tmp_path, vectors(ROWS), UnderstatedSum("low", CLIP, SIGMA))
+    with pytest.raises(PrivacyError, match="no unspent noisy-sum"):
+        private.noisy_sum(features, CLIP, SIGMA)
     assert spent_uses(private._door._journal.ledger.entries) == {}
 
 

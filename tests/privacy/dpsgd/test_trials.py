@@ -130,6 +130,21 @@ def test_what_others_may_move_by_is_left_free_by_the_clip(moved: float, refused:
     assert calls[0] == 2
 
 
+@pytest.mark.parametrize("share", [0, 0.5, 1])
+def test_the_first_trial_changes_records_at_both_ends_and_between(share: float) -> None:
+    """A kernel may mix in one place alone: in the last rows of a micro-batch, say."""
+    engine = engine_of(CASES["mlp"], "vmap", records(6))
+    right, place = engine._others_sum, min(int(share * engine._rows), engine._rows - 1)
+
+    def mixing(batch: Batch, values: Values, used: torch.Tensor) -> torch.Tensor:
+        own = right(batch, values, used)
+        return own + 0.01 * batch.features[place].mean()
+
+    engine._others_sum = mixing  # type: ignore[method-assign]
+    with pytest.raises(PrivacyError, match="moves what the others add"):
+        engine.run_trials({})
+
+
 @pytest.mark.parametrize(("moved", "refused"), [(RESERVE / 4, False), (RESERVE, True)])
 def test_others_that_move_a_little_everywhere_move_by_the_whole_length(
     moved: float, refused: bool

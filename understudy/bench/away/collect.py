@@ -24,6 +24,7 @@ from understudy.bench.work.cell_folder import AWAY_RECORD, PACKED, CellFolder
 from understudy.bench.work.workspace import Workspace
 from understudy.durable import replace_durably, write_durably
 from understudy.errors import PrivacyError, UserError
+from understudy.methods.registry import get_method
 from understudy.privacy.ledger.ledger import read_ledger
 from understudy.privacy.ledger.story import ledger_plan
 from understudy.run.config import read_config
@@ -91,8 +92,17 @@ def _check_whole(result: RunFolder, folder: CellFolder, title: str) -> None:
     """Before the plan is bound to this fit: another fit of it could never come home."""
     if not result.synthesizer.is_dir():
         raise UserError(f"{title} holds no synthesizer; copy the whole result here again.")
+    if _leaves_records(folder) and not result.samples.is_dir():
+        raise UserError(
+            f"{title} holds none of the records that left; copy the whole result here again."
+        )
     if result.read_json("fit.json").get("key") != read_packed(folder).keys.fit:
         raise UserError(f"{title} was fitted for another key than was packed.")
+
+
+def _leaves_records(folder: CellFolder) -> bool:
+    """Whether the fit itself let records out, which nothing at home could make again."""
+    return get_method(read_config(folder.run.path).method).info.maps is not None
 
 
 def _check_book(folder: CellFolder, home: Path | None) -> None:
@@ -134,6 +144,8 @@ def _install(result: RunFolder, folder: CellFolder) -> None:
         if (result.path / name).exists():
             write_durably(run.path / name, (result.path / name).read_bytes())
     run.write_whole(run.synthesizer, lambda new: _copy(result.synthesizer, new))
+    if _leaves_records(folder):
+        run.write_whole(run.samples, lambda new: _copy(result.samples, new))
     if (result.path / "sample.json").exists():
         kept = folder.sampled(read_packed(folder).keys)
         kept.path.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -16,7 +16,6 @@ plan is single-use, and a second fit of it is refused when it is collected.
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import signal
 import sys
@@ -25,7 +24,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 from understudy.bench.away.classify_job import ClassifyJob
 from understudy.bench.away.classifying import classify_away
@@ -231,8 +229,7 @@ def method_inputs(job: FitJob, files: JoinedFiles, device: str) -> MethodInputs:
 
 
 def _method_of(job: FitJob) -> Method:
-    module, _, name = job.method.partition(":")
-    method = cast(Method, getattr(importlib.import_module(module), name)())
+    method = job.load_method()
     if code_digest(method) != job.code:
         raise UserError(_other_code(job.method, job.title))
     return method

@@ -9,16 +9,19 @@ private records and the owner's shard key: only machines that the owner trusts m
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from understudy.errors import UserError
+from understudy.methods.contract import Method
 from understudy.privacy.plan.plan import Plan
 
 FORMAT = "understudy-job/2"
+_SOURCES = (".py", ".json", ".yaml")
 FILE = "job.json"
 
 
@@ -62,6 +65,11 @@ class FitJob:
         carried = (*self.public.values(), *self.weights.values())
         return frozenset((*self.records.values(), *(one["file"] for one in carried)))
 
+    def load_method(self) -> Method:
+        """Of this machine: whether its code is that which was packed is the caller's to check."""
+        module, _, name = self.method.partition(":")
+        return cast(Method, getattr(importlib.import_module(module), name)())
+
     def to_json(self) -> dict[str, Any]:
         plain = {name: getattr(self, name) for name in _PLAIN}
         return {
@@ -99,10 +107,10 @@ _PLAIN = (
 
 
 def package_digest() -> str:
-    """A digest of this package's source files: whether two machines run the same code."""
+    """A digest of this package's sources and data files: whether two machines run the same code."""
     root = Path(__file__).resolve().parents[2]
     digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
+    for path in sorted(p for p in root.rglob("*.*") if p.suffix in _SOURCES):
         digest.update(str(path.relative_to(root)).encode() + b"\0")
         digest.update(path.read_bytes() + b"\0")
     return digest.hexdigest()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from understudy.bench.away.classify_job import CLASSIFIED, REFERENCES
+from understudy.bench.away.job import FILE, FitJob
 from understudy.bench.away.manifest import PIECES, Manifest, scratch_in
 from understudy.bench.away.pieces import MEBIBYTE, join, split
 from understudy.durable import OWNER_ONLY, new_file
@@ -48,7 +49,8 @@ def write_result(job: Path, folders: Sequence[Path], target: Path, *, samples: b
     """Everything that is finished, in place of an earlier result; only its owner may read it.
 
     samples: whether those that were made there go home too. Without them they are made at home,
-    by the synthesizer, which always goes home, as its ledger does.
+    by the synthesizer, which always goes home, as its ledger does. Records that left through a
+    `RecordMap` cannot be made again, and always go home.
     """
     check_result_place(target)
     target.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -81,6 +83,11 @@ def _is_finished(folder: Path) -> bool:
     return any((folder / "run" / name).exists() for name in ("fit.json", CLASSIFIED))
 
 
+def _leaves_records(folder: Path) -> bool:
+    """Whether its samples are private records that left during the fit."""
+    return (folder / FILE).exists() and FitJob.read(folder).load_method().info.maps is not None
+
+
 def _archive(job: Path, folders: Sequence[Path], samples: bool, file: BinaryIO) -> None:
     with (
         gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=1, mtime=0) as smaller,
@@ -92,8 +99,9 @@ def _archive(job: Path, folders: Sequence[Path], samples: bool, file: BinaryIO) 
 
 def _members(job: Path, folders: Sequence[Path], samples: bool) -> Iterator[tuple[Path, str]]:
     for folder in folders:
+        left_out = () if samples or _leaves_records(folder) else SAMPLES
         for name in COMPACT:
-            if (folder / "run" / name).exists() and (samples or name not in SAMPLES):
+            if (folder / "run" / name).exists() and name not in left_out:
                 yield folder / "run" / name, f"{folder.name}/{name}"
     for path in sorted((job / REFERENCES).glob("*.json")):
         yield path, f"{REFERENCES}/{path.name}"

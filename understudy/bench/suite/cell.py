@@ -16,6 +16,7 @@ class Cell:
 
     method: a registered name, `package.module:Class` or `file.py:Class`.
     dataset: what `understudy.data.load` takes.
+    hide, keep: attributes that the method is to hide, and those that it is to keep.
     public, weights: the method's public inputs, as `RunConfig` has them.
     epsilon: None asks for no guarantee (an empirical run).
     settings: `key=value` on top of the method's preset, sorted by key.
@@ -36,14 +37,16 @@ class Cell:
     unit: str | None = None
     size: int | None = None
     channels: int | None = None
+    hide: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
     public: tuple[str, ...] = ()
     weights: tuple[str, ...] = ()
     limit: int | None = None
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "public", several(self.public))
-        object.__setattr__(self, "weights", several(self.weights))
+        for name in ("hide", "keep", "public", "weights"):
+            object.__setattr__(self, name, several(getattr(self, name)))
 
     def run_config(self) -> RunConfig:
         """What `understudy synthesize` would be asked for; refuses what no run could be."""
@@ -56,6 +59,8 @@ class Cell:
             unit=self.unit,
             size=self.size,
             channels=self.channels,
+            hide=self.hide,
+            keep=self.keep,
             public=self.public,
             weights=self.weights,
             changes=self.settings,

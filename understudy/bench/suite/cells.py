@@ -246,6 +246,16 @@ def _words(name: str) -> Callable[[Text], str]:
     return lambda text: text.text(name)
 
 
+def _by_comma(name: str) -> Callable[[Text], tuple[str, ...]]:
+    """`A,B` as names: a list would be several runs."""
+
+    def read(text: Text) -> tuple[str, ...]:
+        words = () if text.is_none else text.text(name).split(",")
+        return tuple(word.strip() for word in words if word.strip())
+
+    return read
+
+
 def _whole(name: str, least: int) -> Callable[[Text], int]:
     return lambda text: text.whole(name, least)
 
@@ -262,6 +272,8 @@ READERS: Mapping[str, Callable[[Text], Any]] = {
     "unit": _optional(_words("unit")),
     "size": _optional(_whole("size", 1)),
     "channels": _optional(_channels),
+    "hide": _by_comma("hide"),
+    "keep": _by_comma("keep"),
     "public": _inputs("public", _dataset),
     "weights": _inputs("weights", _weights),
     "limit": _optional(_whole("limit", 2)),

@@ -6,6 +6,7 @@ from typing import Any
 
 from understudy.bench.suite.cell import Cell
 from understudy.data.catalog import catalog
+from understudy.data.schema import Attribute, Schema
 from understudy.evaluate.protocol import Protocol, load_protocol
 from understudy.methods.config import ResolvedConfig, resolve_config
 from understudy.methods.contract import Method
@@ -38,6 +39,17 @@ class Lookup:
             method = self.method(cell.method)
             self._configs[wanted] = resolve_config(method, *wanted[1:])
         return self._configs[wanted]
+
+
+def made_up_schema(cell: Cell, method: Method, label: Attribute) -> Schema:
+    """A schema with the roles that a cell gives, for planning before its data are loaded.
+
+    A method that hides gets something to hide; that the cell names nothing, its run will say.
+    """
+    hide = cell.hide or (("hidden",) if method.info.hides else ())
+    others = dict.fromkeys(name for name in (*hide, *cell.keep) if name != label.name)
+    attributes = (label, *(Attribute(name, label.classes) for name in others))
+    return Schema(attributes, label.name, hide, cell.keep)
 
 
 def is_declared_public(dataset: str) -> bool:

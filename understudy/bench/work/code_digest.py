@@ -3,8 +3,9 @@
 Source is read as syntax trees, so comments, docstrings and layout do not count, and neither
 does where a module lies: of an import only the imported names do. Besides the method's own
 module the digest covers what that imports, directly or not, of its own package and of
-Understudy's rooms `methods` and `nets`. Data files do not count: presets show in the resolved
-settings, which are part of every key.
+Understudy's rooms `methods` and `nets`. What comes by way of `understudy.authoring` counts as if it
+were imported from where it lies. Data files do not count: presets show in the resolved settings,
+which are part of every key.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ from understudy.methods.contract import Method
 
 _ROOMS = ("understudy.methods", "understudy.nets")
 _WITHOUT_ALGORITHM = frozenset(
-    f"understudy.methods.{name}" for name in ("config", "contract", "presets", "registry")
+    f"understudy.methods.{name}" for name in ("config", "contract", "info", "presets", "registry")
 )
 """How methods are declared and found. A change there makes no method do anything else."""
+
+_AUTHORING = "understudy.authoring"
 
 _SITES = frozenset({"site-packages", "dist-packages"})
 
@@ -108,7 +111,10 @@ def _read(file: Path, name: str, changed: int, size: int) -> _Source:
     tree = ast.parse(file.read_bytes(), filename=str(file))
     package = name if file.name == "__init__.py" else name.rpartition(".")[0]
     form = json.dumps([_form(tree), _imported_names(tree)], separators=(",", ":"))
-    found = {part for whole in _imported(tree, package) for part in _with_parents(whole)}
+    named = set(_imported(tree, package))
+    if _AUTHORING in named:
+        named |= _behind_authoring(tree)
+    found = {part for whole in named for part in _with_parents(whole)}
     return _Source(hashlib.sha256(form.encode()).hexdigest(), tuple(sorted(found)))
 
 
@@ -157,6 +163,30 @@ def _imported(tree: ast.AST, package: str) -> Iterator[str]:
                 start = ".".join([*above, start] if start else above)
             yield start
             yield from (f"{start}.{alias.name}" for alias in node.names)
+
+
+def _behind_authoring(tree: ast.AST) -> set[str]:
+    """The modules of the names of `understudy.authoring` that a tree imports or reads.
+
+    An attribute of anything else that is called the same counts too: a module too many does less
+    harm than one too few.
+    """
+    homes = _homes_of_authoring()
+    read = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    words = read | {name for name, _ in _imported_names(tree)}
+    return set(homes.values()) if "*" in words else {homes[w] for w in words & homes.keys()}
+
+
+@functools.cache
+def _homes_of_authoring() -> Mapping[str, str]:
+    """Each name that it hands on, and the module where that lies."""
+    tree = ast.parse((Path(__file__).parents[2] / "authoring.py").read_bytes())
+    return {
+        alias.asname or alias.name: node.module
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.module is not None
+        for alias in node.names
+    }
 
 
 def _with_parents(name: str) -> Iterator[str]:

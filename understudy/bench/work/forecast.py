@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from understudy.bench.suite.cell import Cell
-from understudy.bench.suite.method_lookup import Lookup
+from understudy.bench.suite.method_lookup import Lookup, made_up_schema
 from understudy.data.catalog import Entry, catalog
-from understudy.data.schema import Attribute, Schema
+from understudy.data.schema import Attribute
 from understudy.methods.contract import Facts, Forecasting, Method
 
 LEAST = 1.0
@@ -42,5 +42,5 @@ def _facts(cell: Cell, entry: Entry, method: Method) -> Facts:
     label = cell.label or entry.label or "label"
     count = entry.parts["train"].count if "train" in entry.parts else 1
     count = count if cell.limit is None else min(count, cell.limit)
-    schema = Schema((Attribute(label, classes),), label=label)
+    schema = made_up_schema(cell, method, Attribute(label, classes))
     return Facts(count, method.info.declared_counts(count), shape, schema)

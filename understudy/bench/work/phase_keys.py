@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from understudy.bench.suite.cell import Cell
-from understudy.bench.suite.method_lookup import Lookup, is_declared_public
+from understudy.bench.suite.method_lookup import Lookup, is_declared_public, made_up_schema
 from understudy.bench.work.code_digest import code_digest
 from understudy.data.catalog import catalog
-from understudy.data.schema import Attribute, Schema
+from understudy.data.schema import Attribute
 from understudy.data.weights import weights_catalog
 from understudy.data.weights_file import digest_of
 from understudy.errors import PrivacyError
@@ -73,7 +73,11 @@ def phase_keys(cell: Cell, *, data: str | None, lookup: Lookup | None = None) ->
             "dataset": book_name(cell.dataset),
             "data": data,
             "public": _public(cell, method),
-            **_weights(cell, method),
+            **_only_if_any(
+                hide=list(cell.hide),
+                keep=list(cell.keep),
+                weights=digests_of_weights(cell, method),
+            ),
             **{name: getattr(cell, name) for name in _FIT_FIELDS},
             **_noise_by_default(method, cell, lookup),
             **_later_than_first(FIT_VERSION),
@@ -94,19 +98,22 @@ def _public(cell: Cell, method: Method) -> str | list[str] | None:
     return sorted(f"{name or ''}={book_name(source)}" for name, source in named) or None
 
 
-def _weights(cell: Cell, method: Method) -> dict[str, dict[str, str]]:
-    """Public weights by their digests, the method's own choice among them; nothing where there are
-    none, as before there were any."""
+def digests_of_weights(cell: Cell, method: Method) -> dict[str, str]:
+    """Public weights by the method's name for them, its own choice among them: the SHA-256 of each;
+    of what cannot be read, the words, as its run will say what is wrong."""
     known = method.info.public_weights
     alone = known[0].name if len(known) == 1 else ""
     usual = {entry.name: entry.default for entry in known if entry.default is not None}
     given = {name or alone: s for name, s in map(name_and_source, cell.weights)}
-    found = {name: _digest_of_weights(source) for name, source in {**usual, **given}.items()}
-    return {"weights": found} if found else {}
+    return {name: _digest_of_weights(source) for name, source in {**usual, **given}.items()}
+
+
+def _only_if_any(**found: list[str] | dict[str, str]) -> dict[str, list[str] | dict[str, str]]:
+    """What is not empty: keys were made before there was any of these."""
+    return {name: some for name, some in found.items() if some}
 
 
 def _digest_of_weights(source: str) -> str:
-    """Of what cannot be read, the words: its run will say what is wrong."""
     if source in weights_catalog():
         return weights_catalog()[source].sha256
     path = Path(source).expanduser()
@@ -124,7 +131,7 @@ def _ample_facts(method: Method, cell: Cell) -> Facts:
     """Facts under which any settings can be planned: the arithmetic does not depend on them."""
     entry = catalog().get(cell.dataset)
     shape = _USUAL_SHAPE if entry is None else entry.shape
-    schema = Schema((Attribute("label", _USUAL_CLASSES),), label="label")
+    schema = made_up_schema(cell, method, Attribute("label", _USUAL_CLASSES))
     return Facts(_AMPLE, method.info.declared_counts(_AMPLE), shape, schema)
 
 

@@ -34,10 +34,16 @@ from understudy.bench.work.cell_folder import (
     Phase,
 )
 from understudy.bench.work.measuring import measured
-from understudy.bench.work.phase_keys import EVALUATE_VERSION, EVALUATION_SEED, Keys
+from understudy.bench.work.phase_keys import (
+    EVALUATE_VERSION,
+    EVALUATION_SEED,
+    Keys,
+    digests_of_weights,
+)
 from understudy.bench.work.source_version import Source
 from understudy.errors import UserError
 from understudy.methods.config import config_to_json
+from understudy.methods.contract import Method
 from understudy.privacy.plan.mechanisms import mechanism_to_json
 from understudy.progress import Progress
 from understudy.run.config import RunConfig
@@ -249,20 +255,20 @@ def evidence_config(cell: Cell) -> dict[str, Any]:
         "preset": resolved.preset,
         "changes": list(cell.settings),
         "protocol": lookup.protocol(cell.protocol).name,
-        **_public_inputs(cell),
+        **_public_inputs(cell, lookup.method(cell.method)),
+        **{name: list(some) for name in ("hide", "keep") if (some := getattr(cell, name))},
         **{name: getattr(cell, name) for name in ("delta", "seed", "samples", "limit", "label")},
         **{name: getattr(cell, name) for name in ("unit", "size", "channels", "device")},
     }
 
 
-def _public_inputs(cell: Cell) -> dict[str, Any]:
-    """What was given as public, without places; weights only where there are some."""
+def _public_inputs(cell: Cell, method: Method) -> dict[str, Any]:
+    """What was taken as public, without places; weights by their SHA-256, where there are some."""
     data = [(name, dataset_name(source)) for name, source in map(name_and_source, cell.public)]
     said = [source if name is None else f"{name}={source}" for name, source in data]
-    weights = [(name, Path(source).name) for name, source in map(name_and_source, cell.weights)]
-    files = [file if name is None else f"{name}={file}" for name, file in weights]
+    weights = {n: dataset_name(w) for n, w in digests_of_weights(cell, method).items()}
     public = said if len(said) > 1 else next(iter(said), None)
-    return {"public": public, **({"weights": files} if files else {})}
+    return {"public": public, **({"weights": weights} if weights else {})}
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from understudy.privacy.door.batch import (
     make_batch,
     random_batch,
 )
+from understudy.privacy.door.interrupts import all_at_once
 from understudy.privacy.door.steps import MOST_STEPS, Steps, steps_in_block
 from understudy.privacy.dpsgd.loss import BoundLoss, Models, Values, values_on
 from understudy.privacy.plan.mechanisms import ClippedAggregate
@@ -63,7 +64,8 @@ class AggregateSession(Steps[ClippedAggregate]):
     ) -> None:
         """shape: of what the callback returns. count: the declared number of units."""
         super().__init__(door, mechanism)
-        self._aggregate, self._shape = BoundLoss(aggregate), tuple(shape)
+        self._aggregate = BoundLoss(aggregate, "aggregate", "clipped_aggregate")
+        self._shape = tuple(shape)
         self._models, self._records = list(models), records
         self._units, self._count = UnitIndex(records), count
         self._seconds = 0.0
@@ -91,7 +93,7 @@ class AggregateSession(Steps[ClippedAggregate]):
             self._try(given)
         block = steps_in_block(MOST_STEPS, self._seconds)
         door.begin_step(planned, block, self._aggregate.require_unchanged)
-        with door.breaking():
+        with door.breaking(), all_at_once("a sample", "plan a lower rate"):
             chosen = np.flatnonzero(door.noise.bernoulli(len(self._units), planned.rate).numpy())
             total = self._clipped(chosen, given)
         door.owner_log.note(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,8 +17,18 @@ from understudy.data.splits import shard_of
 from understudy.errors import PrivacyError, UserError
 from understudy.nets.per_example.twins import twin_of
 from understudy.nets.rng_isolation import isolated_rng
+from understudy.privacy.door.apart import (
+    Tensors,
+    Unmoved,
+    refuse_shared_memory,
+    require_same_again,
+    tensors_of,
+    values_of,
+)
 from understudy.privacy.door.batch import TRIAL_ROWS, Batch, extreme_batch, make_batch
+from understudy.privacy.door.interrupts import all_at_once
 from understudy.privacy.door.one_of_shards import InputLoss, OneOfShardsSession
+from understudy.privacy.door.planned import find_planned
 from understudy.privacy.door.sealed_models import (
     form_of_model,
     models_from_state,
@@ -36,7 +46,6 @@ from understudy.privacy.sums.clipping import ClippedSum
 if TYPE_CHECKING:
     from understudy.privacy.door.door import Door
 
-M = TypeVar("M", EnsembleVotes, EnsembleGradients, OneOfShardsGradients)
 _UNTRAINED, _UNCHANGED = "return an untrained model", "leave the model as it is"
 
 Train = Callable[[Batch], nn.Module]
@@ -72,21 +81,29 @@ class Ensemble:
     checkpoint, which the owner alone can read.
     """
 
-    def __init__(self, door: Door, part: str, shards: list[Records], train: Train) -> None:
+    def __init__(
+        self,
+        door: Door,
+        part: str,
+        shards: list[Records],
+        train: Train,
+        name: str = "ensemble",
+    ) -> None:
+        """name: by which a checkpoint knows its models, if it is trained in rounds."""
         self._door, self._part, self._count = door, part, len(shards)
         self._schema, self._shards = shards[0].schema, shards
         self._of_shard: list[nn.Module | None] = [None] * len(shards)
         self._rounds, self._in_a_round = 0, False
         self._made_up = self._try(train, shards[0])
-        if door.resume_point.seal(self):
+        if door.resume_point.seal(f"{part}/{name}", self):
             return
-        with door.breaking():
+        with door.breaking(), all_at_once("a shard", "plan more shards"):
             for number, shard in enumerate(shards):
                 if len(shard):
                     batch = make_batch(shard, np.arange(len(shard)), door.device)
                     with isolated_rng(door.noise.callback_stream_seed()):
                         self._of_shard[number] = train(batch).eval()
-            _refuse_shared_memory(self._models)
+            refuse_shared_memory(self._models)
 
     @property
     def _models(self) -> list[nn.Module]:
@@ -109,13 +126,15 @@ class Ensemble:
         door = self._door
         given = values_on(door.device, values)
         self._try_update(update, given)
+        unmoved = Unmoved.shared(self._models)
         self._in_a_round = True
-        with door.breaking():
+        with door.breaking(), all_at_once("a shard", "plan more shards"):
             for shard, model in zip(self._shards, self._of_shard, strict=True):
                 if model is not None:
                     batch = make_batch(shard, np.arange(len(shard)), door.device)
-                    self._update(update, model, batch, given)
-            _refuse_shared_memory(self._models)
+                    self._update(update, model, batch, given, door.noise.callback_stream_seed())
+            unmoved.require()
+            refuse_shared_memory(self._models)
             self._require_one_form()
         self._rounds += 1
         self._in_a_round = False
@@ -136,19 +155,32 @@ class Ensemble:
         return {"part": self._part, "shards": self._count}
 
     def _try(self, train: Train, like: Records) -> nn.Module:
-        """Refuse a `train` that fails on a shard of one extreme record, or of a few, or that goes
-        on with the same model; what it made of the last."""
-        models = []
-        for rows in (1, TRIAL_ROWS):
+        """Refuse a `train` that fails on a shard of one extreme record, or of a few, that goes on
+        with the same model, or that keeps something; what it made of a few."""
+        seed = self._door.noise.callback_stream_seed()
+
+        made: dict[int, nn.Module] = {}
+
+        def trained(rows: int) -> Tensors:
             batch = extreme_batch(like, rows, self._door.device)
-            with isolated_rng(self._door.noise.callback_stream_seed()):
+            with isolated_rng(seed):
                 try:
-                    models.append(train(batch).eval())
+                    made[rows] = train(batch).eval()
                 except Exception as error:
                     raise _could_fail("train", rows, error, _UNTRAINED) from error
-        _refuse_shared_memory(models)
-        self._one_form = form_of_model(models[0]) == form_of_model(models[1])
-        return models[-1]
+            return values_of(made[rows])
+
+        before = trained(1)
+        one = made[1]
+        unmoved = Unmoved(tensors_of(one))
+        trained(TRIAL_ROWS)
+        few = made[TRIAL_ROWS]
+        refuse_shared_memory([one, few])
+        unmoved.require()
+        require_same_again("train gives another model", before, trained, TRIAL_ROWS)
+        self._one_form = form_of_model(one) == form_of_model(few)
+        self._made_of_one = one
+        return few
 
     def _try_update(self, update: Update, values: Values) -> None:
         """Refuse an `update` that fails on a made-up shard, and models that could not be kept."""
@@ -157,19 +189,28 @@ class Ensemble:
                 "train makes models of different shapes for different shards, which no checkpoint "
                 "can hold; an ensemble in rounds needs models of one form."
             )
-        for rows in (1, TRIAL_ROWS):
+        seed = self._door.noise.callback_stream_seed()
+
+        def updated(rows: int) -> Tensors:
             model = copy.deepcopy(self._made_up)
             batch = extreme_batch(self._shards[0], rows, self._door.device)
             try:
-                self._update(update, model, batch, values)
+                self._update(update, model, batch, values, seed)
             except Exception as error:
                 raise _could_fail("update", rows, error, _UNCHANGED) from error
             if form_of_model(model) != form_of_model(self._made_up):
                 raise UserError("update must leave the names and shapes of a model as they are.")
+            return values_of(model)
 
-    def _update(self, update: Update, model: nn.Module, batch: Batch, values: Values) -> None:
+        before = updated(1)
+        updated(TRIAL_ROWS)
+        require_same_again("update gives another model", before, updated, TRIAL_ROWS)
+
+    def _update(
+        self, update: Update, model: nn.Module, batch: Batch, values: Values, seed: int
+    ) -> None:
         copies = {name: value.clone() for name, value in values.items()}
-        with isolated_rng(self._door.noise.callback_stream_seed()):
+        with isolated_rng(seed):
             update(model, batch, copies)
         model.eval()
 
@@ -190,7 +231,7 @@ class Ensemble:
         made-up records cannot answer is refused before it is charged.
         """
         width = len(self._schema.classes) if classes is None else classes
-        planned = self._planned(EnsembleVotes)
+        planned = find_planned(self._door, self._part, EnsembleVotes, shards=self._count)
         self._answers(self._made_up, inputs, width)
         deviation = planned.sigma * math.sqrt(2.0)
         return self._door.release(
@@ -205,8 +246,8 @@ class Ensemble:
         standard deviation `sigma * 2 * clip`. Event: one Gaussian with multiplier `sigma`
         per call. A loss that fails with a model of made-up records does so before it is charged.
         """
-        planned = self._planned(EnsembleGradients)
-        self._gradient(self._made_up, inputs, loss)
+        planned = find_planned(self._door, self._part, EnsembleGradients, shards=self._count)
+        self.try_gradient(inputs, loss)
 
         def exact() -> torch.Tensor:
             total = ClippedSum(planned.clip, inputs.numel(), inputs.device, single=True)
@@ -219,12 +260,23 @@ class Ensemble:
     def gradients_of_one(self, loss: InputLoss, name: str | None = None) -> OneOfShardsSession:
         """A session of noisy gradients, each of one shard that the door draws in secret; see
         `OneOfShardsSession.step` for the guarantee."""
-        planned = self._planned(OneOfShardsGradients, name)
+        planned = find_planned(
+            self._door, self._part, OneOfShardsGradients, name, shards=self._count
+        )
         return OneOfShardsSession(self._door, planned, self, loss)
 
     def try_gradient(self, inputs: torch.Tensor, loss: InputLoss) -> None:
-        """Let a loss that fails do so with the model of made-up records."""
-        self._gradient_of_copy(self._made_up, inputs, loss)
+        """Let a loss that fails do so with models of made-up records; refuse one that hands on
+        what it saw of one shard's model to the next one's gradient."""
+        seed = self._door.noise.callback_stream_seed()
+
+        def asked(rows: int) -> Tensors:
+            model = self._made_of_one if rows == 1 else self._made_up
+            with isolated_rng(seed):
+                return [_input_gradient(twin_of(model, shares=False), inputs, loss)]
+
+        asked(TRIAL_ROWS)
+        require_same_again("the loss gives another gradient", asked(1), asked, TRIAL_ROWS)
 
     def gradient_of_shard(self, shard: int, inputs: torch.Tensor, loss: InputLoss) -> torch.Tensor:
         """One shard's gradient, before clip and noise: for sessions behind the door alone.
@@ -268,34 +320,12 @@ class Ensemble:
         with isolated_rng(self._door.noise.callback_stream_seed()):
             return _input_gradient(model, inputs, loss)
 
-    def _planned(self, kind: type[M], name: str | None = None) -> M:
-        for mechanism in self._door.plan.mechanisms:
-            if (
-                isinstance(mechanism, kind)
-                and mechanism.part == self._part
-                and mechanism.shards == self._count
-                and name in (None, mechanism.name)
-                and self._door.wants(mechanism)
-            ):
-                return mechanism
-        raise PrivacyError(f"the plan holds no unspent {kind.kind} over {self._count} shards.")
-
 
 def _could_fail(what: str, rows: int, error: Exception, instead: str) -> UserError:
     return UserError(
         f"{what} fails on a shard of {rows} extreme records, so it could fail on a "
         f"private one: {type(error).__name__}: {error}; let it {instead} instead."
     )
-
-
-def _refuse_shared_memory(models: list[nn.Module]) -> None:
-    """Models that share what training moves were not trained on one shard each."""
-    seen: set[int] = set()
-    for model in models:
-        own = {p.untyped_storage().data_ptr() for p in model.parameters() if p.requires_grad}
-        if own & seen:
-            raise PrivacyError("train must make a new model for every shard, sharing nothing.")
-        seen |= own
 
 
 def _input_gradient(

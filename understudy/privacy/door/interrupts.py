@@ -11,14 +11,34 @@ from typing import Any
 
 import torch
 
-from understudy.errors import LostConnectionError
+from understudy.errors import LostConnectionError, PrivacyError
+
+OUT_OF_MEMORY = (MemoryError, torch.OutOfMemoryError)
 
 NO_FAILURE_OF_A_CALLBACK = (
     *(KeyboardInterrupt, SystemExit, GeneratorExit, LostConnectionError),
-    *(MemoryError, torch.OutOfMemoryError),
+    *OUT_OF_MEMORY,
 )
 """What may end work on private records besides a callback that fails. Memory runs out at shapes
-that depend on declared figures alone; a connection is lost when another process of a team ends."""
+that depend on declared figures alone, except where work is done `all_at_once`; a connection is lost
+when another process of a team ends."""
+
+
+@contextmanager
+def all_at_once(what: str, instead: str) -> Iterator[None]:
+    """The context of work on all records of a sample or a shard at once, inside `Door.breaking`.
+
+    Memory then runs out for large ones alone, so that it is a failure like another: a run that went
+    on would draw anew until a sample is small enough, which is no Poisson sample; and whether a
+    shard is small enough depends on its records.
+    """
+    try:
+        yield
+    except OUT_OF_MEMORY as error:
+        raise PrivacyError(
+            f"{what} takes more memory than there is ({error}); {instead}, or give the run more "
+            "memory."
+        ) from error
 
 
 class DeferredInterrupt:

@@ -13,12 +13,21 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=Mechanism)
 
 
-def find_planned(door: Door, part: str, kind: type[M], **fields: object) -> M:
-    """The mechanism of this kind and part in the plan, with exactly these numbers, unspent."""
+def find_planned(
+    door: Door, part: str, kind: type[M], name: str | None = None, **fields: object
+) -> M:
+    """The mechanism of this kind and part in the plan, with exactly these numbers, unspent; the
+    first of several, where none is named.
+
+    Guarantee: of this very class. A subclass, of another package say, may state another sensitivity
+    or other events than the door's own operation has; `release` asks it for them by name.
+    """
+    if name is not None:
+        fields["name"] = name
     fitting = [
         m
         for m in door.plan.mechanisms
-        if isinstance(m, kind)
+        if type(m) is kind
         and m.part == part
         and all(getattr(m, field) == value for field, value in fields.items())
     ]

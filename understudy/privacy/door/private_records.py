@@ -189,7 +189,7 @@ class PrivateRecords:
         """
         if plan.ident != self._door.plan.ident:
             raise PrivacyError("this plan is not the run's plan; use the plan given to fit.")
-        mechanism = find_planned(self._door, self.part, DPSGD, **_by(name))
+        mechanism = find_planned(self._door, self.part, DPSGD, name)
         return DPSGDSession(
             self._door,
             mechanism,
@@ -215,13 +215,14 @@ class PrivateRecords:
         aggregate: a frozen dataclass, see `Aggregate`. shape: of what it returns, for any sample.
         """
         self._summation.allow("a clipped aggregate")
-        mechanism = find_planned(self._door, self.part, ClippedAggregate, **_by(name))
+        mechanism = find_planned(self._door, self.part, ClippedAggregate, name)
         return AggregateSession(
             self._door, mechanism, aggregate, shape, models, self._records, self.count
         )
 
-    def ensemble(self, shards: int, train: Train) -> Ensemble:
+    def ensemble(self, shards: int, train: Train, name: str = "ensemble") -> Ensemble:
         """An ensemble of models, each trained on one of `shards` disjoint shards (PATE's teachers).
+        Several in rounds need names, by which checkpoints know them.
 
         Guarantee: a unit's shard depends on a keyed hash of the unit alone, so adding or removing
         one unit changes one shard. Training has no privacy cost: neither a model nor an output of
@@ -229,7 +230,7 @@ class PrivateRecords:
         """
         self._summation.allow("an ensemble")
         parts = make_shards(self._records, self._origin, shards, self._door.shard_key)
-        return Ensemble(self._door, self.part, parts, train)
+        return Ensemble(self._door, self.part, parts, train, name)
 
     def transform(self, fn: Callable[[Records], Records], reason: str) -> Records:
         """Release records through `fn`.
@@ -334,7 +335,3 @@ class PrivateRecords:
 
 def _share(rows: int, of: int) -> int:
     return _BAR * min(rows, of) // of
-
-
-def _by(name: str | None) -> dict[str, object]:
-    return {} if name is None else {"name": name}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Protocol
-from weakref import WeakValueDictionary
+from weakref import ref
 
 import torch
 
+from understudy.errors import PrivacyError
 from understudy.privacy.ledger.checkpoint import Checkpoint
 from understudy.privacy.ledger.journal import Journal
 from understudy.privacy.ledger.state import State
@@ -34,8 +35,7 @@ class ResumePoint:
         self._journal = journal
         self._given = {m.name: 0 for m in journal.plan.mechanisms}
         self._snapshot: Callable[[], State] = State
-        self._sealed: WeakValueDictionary[str, Sealed] = WeakValueDictionary()
-        self._created = 0
+        self._sealed: list[tuple[str, ref[Sealed]]] = []
         self._waiting: dict[str, State] = {}
 
     def left_to_give(self, mechanism: str) -> int:
@@ -57,9 +57,18 @@ class ResumePoint:
         self._snapshot = snapshot
 
     def checkpoint(self) -> Checkpoint:
-        """The staged state as it is now, with what belongs to it."""
-        states = {key: one.sealed_state() for key, one in self._sealed.items()}
-        sealed = {key: state for key, state in states.items() if state is not None}
+        """The staged state as it is now, with what belongs to it. What was restored and has not
+        been created again stays with it."""
+        sealed = dict(self._waiting)
+        for name, one in self._living():
+            state = one.sealed_state()
+            if state is None:
+                continue
+            if name in sealed:
+                raise PrivacyError(
+                    f"two ensembles in rounds are named {name!r}; give each a name of its own."
+                )
+            sealed[name] = state
         return Checkpoint(self._snapshot(), dict(self._given), sealed)
 
     def restore(self) -> State | None:
@@ -70,20 +79,22 @@ class ResumePoint:
         for mechanism, seen in found.seen.items():
             self._given[mechanism] = max(self._given[mechanism], seen)
         self._waiting = dict(found.sealed)
-        for key, one in self._sealed.items():
-            if key in self._waiting:
-                one.unseal(self._waiting.pop(key))
+        for name, one in self._living():
+            self._unseal(name, one)
         return found.method
 
-    def seal(self, one: Sealed) -> bool:
-        """Keep `one` with every state from now on; whether it got back what was restored.
+    def seal(self, name: str, one: Sealed) -> bool:
+        """Keep `one` with every state from now on; whether it got back what was restored."""
+        self._sealed.append((name, ref(one)))
+        return self._unseal(name, one)
 
-        A method creates what is sealed in the same order after a restart, so its number names it.
-        """
-        key = str(self._created)
-        self._created += 1
-        self._sealed[key] = one
-        if key not in self._waiting:
+    def _unseal(self, name: str, one: Sealed) -> bool:
+        if name not in self._waiting:
             return False
-        one.unseal(self._waiting.pop(key))
+        one.unseal(self._waiting.pop(name))
         return True
+
+    def _living(self) -> list[tuple[str, Sealed]]:
+        """What the method still holds; the door keeps no ensemble alive."""
+        found = [(name, one()) for name, one in self._sealed]
+        return [(name, one) for name, one in found if one is not None]

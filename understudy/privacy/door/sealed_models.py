@@ -39,7 +39,7 @@ def models_from_state(
     if known != dict(about):
         raise PrivacyError(
             f"the checkpoint holds the models of {known}, not of {dict(about)}; a resumed method "
-            "creates the same ensembles in the same order."
+            "creates the same ensembles under the same names."
         )
     models: list[nn.Module | None] = [None] * int(state.values["shards"])
     for shard in state.values["trained"]:

@@ -45,9 +45,10 @@ def named_sum(door: Door, part: str, name: str) -> UnitSum:
         raise PrivacyError(
             f"the plan holds no unspent {name!r} on part {part!r}; say it in spend() first."
         )
-    if mechanism.is_plain and mechanism.multiple < 1:
+    if mechanism.is_plain and mechanism.sensitivity < mechanism.unit_norm:
         raise PrivacyError(
-            f"{name!r} says that one unit moves a sum by {mechanism.multiple:g} times the norm "
+            f"{name!r} says that one unit moves a sum by "
+            f"{mechanism.sensitivity / mechanism.unit_norm:g} times the norm "
             "that it is clipped to; a sum moves by that norm, so the least multiple is 1."
         )
     return mechanism

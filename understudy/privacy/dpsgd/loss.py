@@ -39,9 +39,10 @@ class BoundLoss:
     code reads are not seen here: the trial before every block checks what the loss then computes.
     """
 
-    def __init__(self, loss: Loss) -> None:
-        _check_frozen(loss)
-        self.call = loss
+    def __init__(self, loss: Loss, what: str = "loss", taker: str = "dp_sgd") -> None:
+        """what, taker: in errors, what is bound and the operation that is given its models."""
+        _check_frozen(loss, what, taker)
+        self.call, self._what = loss, what
         self._digest = _digest(loss)
 
     @property
@@ -51,8 +52,8 @@ class BoundLoss:
     def require_unchanged(self) -> None:
         if _digest(self.call) != self._digest:
             raise PrivacyError(
-                f"the loss {type(self.call).__name__} was changed after it was checked; give what "
-                "changes from step to step to step(values)."
+                f"the {self._what} {type(self.call).__name__} was changed after it was checked; "
+                "give what changes from step to step to step(values)."
             )
 
 
@@ -71,32 +72,32 @@ def form_of(values: Values) -> dict[str, tuple[torch.Size, torch.dtype]]:
     return {name: (value.shape, value.dtype) for name, value in values.items()}
 
 
-def _check_frozen(loss: Any) -> None:
+def _check_frozen(loss: Any, what: str, taker: str) -> None:
     kind = type(loss)
     if not _is_frozen(kind) or not callable(loss):
         named = getattr(loss, "__name__", kind.__name__)
-        raise UserError(f"the loss {named!r} can change after it was checked; {_HOW}.")
+        raise UserError(f"the {what} {named!r} can change after it was checked; {_HOW}.")
     for name, value in _fields(loss):
-        _check_field(kind.__name__, name, value)
+        _check_field(f"{what} {kind.__name__}", taker, name, value)
 
 
-def _check_field(loss: str, name: str, value: Any) -> None:
+def _check_field(whose: str, taker: str, name: str, value: Any) -> None:
     if isinstance(value, torch.Tensor):
         if value.requires_grad:
             raise UserError(
-                f"field {name!r} of the loss {loss} is a tensor that needs a gradient, and a loss "
-                "is not trained; give its .detach(), or its network to dp_sgd as a model."
+                f"field {name!r} of the {whose} is a tensor that needs a gradient, and it is not "
+                f"trained; give its .detach(), or its network to {taker} as a model."
             )
     elif _has_fields(value):
         for inner, part in _fields(value):
-            _check_field(loss, f"{name}.{inner}".removesuffix("._value_"), part)
+            _check_field(whose, taker, f"{name}.{inner}".removesuffix("._value_"), part)
     elif isinstance(value, tuple | frozenset) and not hasattr(value, "__dict__"):
         for part in value:
-            _check_field(loss, name, part)
+            _check_field(whose, taker, name, part)
     elif not isinstance(value, _PLAIN) or hasattr(value, "__dict__"):  # subclasses may hold more
         raise UserError(
-            f"field {name!r} of the loss {loss} is a {type(value).__name__}, which can change "
-            "after it was checked; give networks to dp_sgd as models, and what changes from step "
+            f"field {name!r} of the {whose} is a {type(value).__name__}, which can change "
+            f"after it was checked; give networks to {taker} as models, and what changes from step "
             "to step to step(values)."
         )
 

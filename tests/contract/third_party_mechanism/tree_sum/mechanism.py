@@ -8,12 +8,11 @@ from typing import ClassVar
 
 import torch
 
-from understudy.privacy.plan.mechanisms.checks import check_counts, check_positive
-from understudy.privacy.plan.mechanisms.unit_sum import UnitSum
+import understudy.authoring as us
 
 
 @dataclass(frozen=True)
-class TreeSum(UnitSum):
+class TreeSum(us.UnitSum):
     """The sum over units and the sums of its pairs of neighbours, once.
 
     Guarantee: each unit's vector has L2 norm at most `clip`. The squared norm of its pair sums is
@@ -42,8 +41,8 @@ class TreeSum(UnitSum):
         return math.sqrt(3)
 
     def check(self) -> None:
-        check_positive(self, "clip")
-        check_counts(self, "leaves")
+        us.check_positive(self, "clip")
+        us.check_counts(self, "leaves")
         super().check()
 
     def words(self) -> str:

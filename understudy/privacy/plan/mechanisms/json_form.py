@@ -38,11 +38,16 @@ def check_mechanism(mechanism: Mechanism) -> None:
 
 
 def mechanism_to_json(mechanism: Mechanism) -> dict[str, Any]:
-    written = {"kind": mechanism.kind, **mechanism.written()}
+    written, shipper = {"kind": mechanism.kind, **mechanism.written()}, shipper_of(mechanism)
+    return written if shipper is None else {**written, **_stated(mechanism, shipper)}
+
+
+def shipper_of(mechanism: Mechanism) -> str | None:
+    """Who ships a mechanism, whether or not it is installed here; None if it is built in."""
     if isinstance(mechanism, ForeignMechanism):
-        return {**written, **_stated(mechanism, mechanism.shipped_by)}
+        return mechanism.shipped_by
     source = entry_of(mechanism).source
-    return written if source == BUILT_IN else {**written, **_stated(mechanism, source)}
+    return None if source == BUILT_IN else source
 
 
 def mechanism_from_json(data: Mapping[str, Any]) -> Mechanism:

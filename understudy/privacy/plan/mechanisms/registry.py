@@ -16,7 +16,7 @@ from typing import cast
 
 from understudy.errors import PrivacyError, UserError, did_you_mean
 from understudy.plugins import BUILT_IN, Names, Plugin, built_in, class_in, import_for, installed
-from understudy.privacy.plan.events import KNOWN_EVENTS
+from understudy.privacy.plan.events import KNOWN_EVENTS, Event
 from understudy.privacy.plan.mechanisms.mechanism import Mechanism
 
 GROUP = "understudy.mechanisms"
@@ -109,13 +109,19 @@ def entry_of(mechanism: Mechanism) -> MechanismEntry:
 def check_costs(mechanism: Mechanism) -> None:
     """Refuse a mechanism whose planned uses cost nothing, or what no accountant knows."""
     events = mechanism.events(mechanism.uses)
-    if not events or not all(isinstance(event, KNOWN_EVENTS) for event in events):
+    known = all(isinstance(event, KNOWN_EVENTS) for event in events)
+    if not known or all(map(_is_free, events)):  # no events are free too
         raise PrivacyError(
             f"{mechanism.name!r} states no events that have a price; build them from those of "
             "understudy.privacy.plan.events."
         )
     if mechanism.events(0):
         raise PrivacyError(f"{mechanism.name!r} states events for no use at all.")
+
+
+def _is_free(event: Event) -> bool:
+    """Whether it never happens: no release, or of a sample that nobody joins."""
+    return 0 in (getattr(event, "count", 1), getattr(event, "rate", 1))
 
 
 @lru_cache(maxsize=4)

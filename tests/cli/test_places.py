@@ -160,10 +160,15 @@ def test_resume_refuses_data_that_changed_under_it(workplace: Workplace) -> None
     workplace.run(*RUN, "-o", "out", "--resume").refused("runs/out", "count")
 
 
-def test_resume_where_nothing_began_begins(workplace: Workplace) -> None:
-    """A run that was killed before it had a folder goes on from there: from nothing."""
-    said = workplace.run(*RUN[:1], "digits", *RUN[2:], "-o", "out", "--resume").succeeded()
-    assert "there is no run at runs/out yet" in said.err
+def test_resume_where_nothing_began_is_refused(workplace: Workplace) -> None:
+    """A mistyped name would spend a second budget."""
+    drawing.class_folder(workplace / "photos")
+    workplace.run(*RUN, "-o", "out").succeeded()
+    before = workplace.tree()
+    said = workplace.run(*RUN, "-o", "ouT", "--resume")
+    said.refused("there is no run at runs/ouT", "leave --resume out", "--name")
+    assert workplace.tree() == before
+    assert len(workplace.book("enter")) == 1
 
 
 def test_resume_does_not_take_another_folder_for_a_run(workplace: Workplace) -> None:

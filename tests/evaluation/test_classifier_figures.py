@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -164,3 +165,5 @@ def test_the_score_that_chose_comes_with_the_figure(
     fitted = case.classifier("synthetic", "mlp", 0)
     assert (figure.epoch, figure.score) == (fitted.epoch, fitted.score)
     assert figure.known_accuracy() == fitted.accuracy(test_part)
+    assert figure.by_class == fitted.right_by_class(test_part)
+    assert ClassifierFigure.from_json(json.loads(json.dumps(figure.to_json()))) == figure

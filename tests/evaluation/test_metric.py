@@ -14,7 +14,7 @@ from tests.evaluation.evaluation_cases import make_case
 from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.evaluation.case import Case
-from understudy.evaluation.metric import Evaluation, Measurement, Metric, Need, Row
+from understudy.evaluation.metric import ClassRecall, Evaluation, Measurement, Metric, Need, Row
 from understudy.evaluation.metric_table import render_table
 from understudy.evaluation.protocol import Protocol
 
@@ -232,3 +232,16 @@ def test_a_note_on_some_variants_names_them(case: Case, quick: Protocol) -> None
     table = render_table(Evaluation(rows, quick, "digits", 360))
     assert "note on constant (mlp): mind the gap." in table
     assert "held-out" not in table
+
+
+def test_recalls_by_class_stand_below_the_table(case: Case, quick: Protocol) -> None:
+    classes = tuple(ClassRecall(f"c{i}", 9, i / 20, 0.9) for i in range(20))
+    for shown, expected in (
+        (classes[:2], "c0: 0.00 (0.90); c1: 0.05 (0.90)"),
+        (classes, "c11: 0.55"),
+    ):
+        row = replace(Constant().row(case), variant="cnn", classes=shown)
+        table = render_table(Evaluation((row,), quick, "any", 1))
+        assert expected in " ".join(table.split())
+        assert ("12 lowest of 20 classes" in " ".join(table.split())) == (len(shown) == 20)
+        assert "c12:" not in table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +12,16 @@ import torch
 from tests.evaluation.evaluation_cases import make_case, with_noise
 from understudy.data.records import Records
 from understudy.evaluation.case import Case, Part
+from understudy.evaluation.classifier_figures import ClassifierFigures
 from understudy.evaluation.classifier_training import FittedClassifier
+from understudy.evaluation.metric import Row
 from understudy.evaluation.protocol import Protocol
-from understudy.evaluation.utility import Gen2RealAccuracy, Real2GenAccuracy, majority_share
+from understudy.evaluation.utility import (
+    Gen2RealAccuracy,
+    Gen2RealBalanced,
+    Real2GenAccuracy,
+    majority_share,
+)
 
 
 def with_labels(records: Records, labels: np.ndarray) -> Records:
@@ -130,6 +138,61 @@ class TestWhatIsMeasured:
         case = make_case(train, train, test_part, replace(quick, most_training_images=100))
         Gen2RealAccuracy("mlp").row(case)
         assert sizes == [100] * 4
+
+
+class TestEveryClassAlike:
+    def test_the_value_is_the_mean_of_the_recalls_and_chance_an_even_guess(
+        self, train: Records, test_part: Records, quick: Protocol
+    ) -> None:
+        skewed = test_part.select(
+            np.flatnonzero((test_part.labels != 3) | (np.arange(len(test_part)) % 6 == 0))
+        )
+        case = make_case(with_noise(train, 60), train, skewed, quick)
+        row = Gen2RealBalanced("mlp").row(case)
+        said = [case.classifier("synthetic", "mlp", s).predict(skewed.features) for s in (0, 1)]
+        for code, one in enumerate(row.classes):
+            own = skewed.labels == code
+            assert (one.name, one.tested) == (str(code), int(own.sum()))
+            assert one.recall == pytest.approx(np.mean([(a[own] == code).mean() for a in said]))
+            assert one.reference is not None
+        assert row.value == pytest.approx(np.mean([one.recall for one in row.classes]))
+        assert row.reference == pytest.approx(np.mean([one.reference for one in row.classes]))
+        assert row.chance == pytest.approx(0.1)
+
+    def test_always_answering_the_majority_is_chance(
+        self, train: Records, test_part: Records, quick: Protocol
+    ) -> None:
+        """On faces of which 68% are of one class, .70 looked good."""
+        one = train.select(np.flatnonzero(train.labels == 3)[:100])
+        many = test_part.select(
+            np.flatnonzero((test_part.labels == 3) | (np.arange(len(test_part)) % 4 == 0))
+        )
+        case = make_case(one, train, many, quick)
+        plain, balanced = Gen2RealAccuracy("mlp").row(case), Gen2RealBalanced("mlp").row(case)
+        assert plain.value == plain.chance
+        assert balanced.value == balanced.chance == pytest.approx(0.1)
+        assert [c.name for c in balanced.classes if c.recall == 0] == list("012456789")
+
+    def test_a_class_that_is_not_tested_counts_for_nothing(
+        self, train: Records, test_part: Records, quick: Protocol
+    ) -> None:
+        some = test_part.select(np.flatnonzero(test_part.labels < 4))
+        row = Gen2RealBalanced("mlp").row(make_case(train, None, some, quick))
+        assert [c.name for c in row.classes] == list("0123")
+        assert (row.chance, row.reference) == (0.25, None)
+        assert Row.from_json(json.loads(json.dumps(row.to_json()))) == row
+
+    def test_figures_of_version_0_1_have_no_classes_and_say_so(
+        self, train: Records, test_part: Records, quick: Protocol
+    ) -> None:
+        case = make_case(train, train, test_part, replace(quick, seeds=1))
+        old = replace(case.figure("synthetic", "test", "mlp", 0), by_class=None)
+        case.figures = ClassifierFigures([old])
+        row = Gen2RealBalanced("mlp").row(case)
+        assert (row.status, row.reason) == (
+            "failed",
+            "version 0.1 measured these classifiers, and kept no classes",
+        )
 
 
 def choice_depends_on_the_test_part(

@@ -74,3 +74,13 @@ def test_attacks_stand_beside_held_out_records_and_not_beside_real_data() -> Non
     assert results({**example_metrics(), "protocol": attacks}).control == "held-out"
     mixed = {"name": "mine", "metrics": ["membership-density", "gen2real"]}
     assert results({**example_metrics(), "protocol": mixed}).control == "real"
+
+
+def test_recalls_by_class_are_told_with_those_of_real_data() -> None:
+    base = example_metrics()["rows"][0]
+    classes = [{"name": "a", "tested": 1200, "recall": 0.0, "reference": 0.914}]
+    (row,) = results(_with_rows({**base, "classes": classes})).rows
+    (one,) = row.classes
+    assert (one.name, one.tested, one.recall, one.reference) == ("a", "1,200", "0.00", "0.91")
+    (failed,) = results(_with_rows({**base, "value": None, "classes": classes})).rows
+    assert failed.classes == ()

@@ -52,7 +52,9 @@ class Victim:
     def run(self, kill_after: float | None = None) -> int:
         """Run or go on, killed after so many seconds unless it is done by then."""
         words = ["synthesize", "photos", *RUNS[self.kind], "--epsilon", str(EPSILON)]
-        words += ["-o", "out", "--resume"]
+        words += ["-o", "out"]
+        if (self.place / "runs/out").exists():  # else it was killed before it had a plan
+            words.append("--resume")
         child = self.nurse.start(words, self.place.folder, self.place / "said.txt")
         if kill_after is not None:
             time.sleep(kill_after)

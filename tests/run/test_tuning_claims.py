@@ -20,8 +20,9 @@ from understudy.privacy.plan.mechanisms import NoisySum
 from understudy.privacy.plan.plan import LOCAL_RELATION, RELATION, Budget, Plan
 from understudy.release.claim import ON_TEST_DATA, Tuning
 from understudy.run import claiming, synthesize
+from understudy.run import evaluate as evaluation
 from understudy.run.config import RunConfig
-from understudy.run.tuning import tuning_of
+from understudy.run.tuning import EarlierRuns, tuning_of
 
 NOTHING = "The owner states that no setting was selected by looking at private records."
 
@@ -35,11 +36,13 @@ SHIPPED = Presets(
 )
 
 
-def claimed(dataset: str | None, earlier: int = 0, **declared: object) -> Tuning:
+def claimed(
+    dataset: str | None, earlier: int = 0, evaluated: int = 0, **declared: object
+) -> Tuning:
     preset = SHIPPED.choose(dataset, 1.0)
     settings = ResolvedConfig(None, preset.name, preset.tuned_on, (), preset.tuned_on_itself)
     config = RunConfig("any", "dp-merf", 1.0, **declared)  # type: ignore[arg-type]
-    return tuning_of(config, settings, earlier)
+    return tuning_of(config, settings, EarlierRuns(earlier, evaluated))
 
 
 def entered(relation: str = RELATION) -> Plan:
@@ -100,7 +103,7 @@ def test_planted_fault_the_best_of_several_runs_claims_to_be_covered(
 def test_planted_fault_earlier_runs_are_not_counted(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claiming, "tuning_of", lambda c, s, _: tuning_of(c, s, 0))
+    monkeypatch.setattr(claiming, "tuning_of", lambda c, s, _: tuning_of(c, s, EarlierRuns()))
     with pytest.raises(AssertionError, match="earlier run"):
         check_earlier_runs_are_told(place)
 
@@ -198,6 +201,7 @@ def test_a_preset_tuned_elsewhere_is_covered(dataset: str | None) -> None:
     assert found.by.endswith("as far as the owner's account book shows")
     assert not claimed(dataset, earlier=1).covered
     assert claimed(dataset, earlier=1, selected_by="nothing").covered
+    assert claimed(dataset, earlier=2, evaluated=1).by == "private evaluation"
 
 
 def test_a_protocol_file_that_chooses_on_test_data_is_test_data_too(tmp_path: Path) -> None:
@@ -210,3 +214,57 @@ def test_a_protocol_file_that_chooses_on_test_data_is_test_data_too(tmp_path: Pa
         assert found.by == (expected or str(path))
     missing = claimed(None, selected_among=("a", "b"), selected_by="votes.yaml")
     assert missing.by == "votes.yaml", "any words may be stated"
+
+
+def evaluate(place: Workplace, *words: str) -> None:
+    place.run("evaluate", *words, "--protocol", place.quick_protocol()).succeeded()
+
+
+SELECTED = (
+    "Tuning is not covered: settings were selected among this and {} on the same data "
+    "(released or not) by private evaluation, which is not in epsilon."
+)
+
+
+def test_after_an_evaluated_run_private_evaluation_is_what_selected(place: Workplace) -> None:
+    tuning(place, *SMALL_MERF)
+    evaluate(place, "--run", "runs/run-0")
+    assert tuning(place, *SMALL_MERF) == SELECTED.format("1 earlier run")
+    assert understudy.verify(place / "run-1").ok
+    assert [body["protocol"] for body in place.book("evaluate")] == ["reduced"]
+    evaluate(place, "--run", "runs/run-0")
+    assert len(place.book("evaluate")) == 1
+
+
+def test_an_owners_look_at_a_release_is_noted_like_one_at_a_run(place: Workplace) -> None:
+    tuning(place, *SMALL_MERF)
+    drawing.class_folder(place / "elsewhere", seed=4)
+    evaluate(place, "run-0", "--test", "elsewhere")
+    assert tuning(place, *SMALL_MERF) == SELECTED.format("1 earlier run")
+
+
+def test_the_note_stands_before_anything_is_measured(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An evaluation that fails shows something too; whether it fails may hang on a record."""
+    tuning(place, *SMALL_MERF)
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise understudy.UserError("no figures today.")
+
+    monkeypatch.setattr(evaluation, "measure", fails)
+    words = ("evaluate", "--run", "runs/run-0", "--protocol", place.quick_protocol())
+    place.run(*words).refused("no figures today")
+    assert place.book("evaluate"), "not noted before measuring"
+
+
+def test_nothing_was_selected_is_questioned_after_an_evaluation(place: Workplace) -> None:
+    nothing = ("--selected-by", "nothing")
+    tuning(place, *SMALL_MERF, *nothing)
+    evaluate(place, "--run", "runs/run-0")
+    again = ("synthesize", "photos", *SMALL_MERF, "--epsilon", "1", *nothing, "-o")
+    for words in ((*again, "next"), (*again, "next", "--dry-run")):
+        place.run(*words).refused("--selected-by nothing", "a run", "--selection-covered")
+    assert len(place.book("enter")) == 1, "nothing was spent"
+    place.run(*again, "run-0", "--resume").succeeded()  # its own evaluation chose nothing of it
+    assert tuning(place, *SMALL_MERF, *nothing, "--selection-covered") == NOTHING

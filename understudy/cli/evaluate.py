@@ -17,7 +17,7 @@ def command(
     release: Annotated[Path | None, typer.Argument(help="A release folder.")] = None,
     run: Annotated[Path | None, typer.Option(help="A run folder, instead of a release.")] = None,
     real: Annotated[str | None, typer.Option(help="Catalog name of the real data.")] = None,
-    test: Annotated[str | None, typer.Option(help="Real data to test on.")] = None,
+    test: Annotated[str | None, typer.Option(help="Real data from elsewhere to test on.")] = None,
     protocol: Annotated[
         str | None,
         typer.Option(help="Name of a protocol, or a file.", show_default="standard"),
@@ -41,17 +41,22 @@ def command(
     chosen = load_protocol("full" if full else protocol or "standard")
     progress = bars(as_json)
     where = None if device == "auto" else device
-    if run is not None and (release or real or test or out):
-        raise UserError(
-            "--run knows its data and its folder; leave RELEASE, --real, --test, -o out."
-        )
+    if run is not None and (release or real or out):
+        raise UserError("--run knows its data and its folder; leave RELEASE, --real and -o out.")
     if run is not None:
-        result = evaluate_run(run, chosen, device=where, home=home, progress=progress)
+        result = evaluate_run(run, chosen, test=test, device=where, home=home, progress=progress)
     elif release is None:
         raise UserError("say what to evaluate: a RELEASE folder, or --run with a run folder.")
     else:
         result = evaluate_release(
-            release, chosen, real=real, test=test, out=out, device=where, progress=progress
+            release,
+            chosen,
+            real=real,
+            test=test,
+            out=out,
+            device=where,
+            home=home,
+            progress=progress,
         )
     if as_json:
         print_json(result.to_json())

@@ -137,7 +137,13 @@ def command(
     if team is not None and not team.leads:
         _fit_along(config, team, home)
         return
-    result = asked.run(bars(as_json), team)
+    try:
+        result = asked.run(bars(as_json), team)
+    except KeyboardInterrupt as stop:
+        begun = "what was finished is kept, add --resume to go on"
+        raise UserError(
+            f"stopped by Ctrl-C; {begun if asked.run_folder.exists() else 'nothing had begun'}."
+        ) from stop
     if team is not None:
         team.leave()
     _show_result(result, as_json)
@@ -232,6 +238,7 @@ def _show_preview(found: Preview, as_json: bool) -> None:
     from understudy.privacy.plan.mechanisms import mechanism_from_json
     from understudy.privacy.plan.mechanisms.registry import RESERVED
     from understudy.run.listing import duration
+    from understudy.run.notices import protected_in_words
 
     shown = found.to_json()
     if as_json:
@@ -241,6 +248,8 @@ def _show_preview(found: Preview, as_json: bool) -> None:
     if not isinstance(cost, str):
         cost = f"{cost:.4f}" if cost >= 0.01 else f"{cost:.3g}"
     typer.echo(f"epsilon {cost} at delta {shown['delta']:g} ({shown['accountant']})")
+    typer.echo(f"in all: {found.composed.sentence()}")
+    typer.echo(protected_in_words(shown["unit"]))
     parts = {part: n for part, n in shown["counts"].items() if n != shown["count"]}
     used = "".join(f", {n:,} of them to {part}" for part, n in parts.items())
     typer.echo(f"declared count {shown['count']:,}{used}; makes {shown['records']:,} records")
@@ -270,6 +279,7 @@ def _show_result(result: RunResult, as_json: bool) -> None:
             {
                 "epsilon": claim.to_json()["epsilon"],
                 "delta": claim.delta,
+                "composed": result.composed.to_json(),
                 "claim": claim.to_json(),
                 "release": None if result.release is None else str(result.release),
                 "digest": result.digest,
@@ -286,4 +296,5 @@ def _show_result(result: RunResult, as_json: bool) -> None:
         typer.echo(f"release   {result.release}  (all of it may be handed on)")
         typer.echo(f"digest    {result.digest}")
     typer.echo(f"report    {result.report}  (the owner's)")
+    typer.echo(f"in all    {result.composed.sentence()}")
     typer.echo(f"next      understudy evaluate --run {shlex.quote(str(result.run))}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from understudy.data.catalog import catalog, load_catalog
 from understudy.data.dedup import shared_between
 from understudy.data.images import Reading
+from understudy.data.persons import person_columns
 from understudy.data.records import Records
 from understudy.data.schema import Schema
 from understudy.data.sources.assemble import Roles, assemble
@@ -31,6 +32,8 @@ class Dataset:
     provenance: where it came from, in words that may be printed. For an owner's data that
         is the name of the file or folder, not its full path.
     split: how the parts came about, in words; `None` where there are no parts.
+    person_columns: columns whose names say that they tell whose a record is; none where one of
+        the columns is the unit. nested: whether class folders hold folders of their own.
     """
 
     name: str
@@ -39,6 +42,8 @@ class Dataset:
     provenance: str
     licence: str | None = None
     split: str | None = None
+    person_columns: tuple[str, ...] = ()
+    nested: bool = False
 
     def __repr__(self) -> str:
         return f"Dataset({self.name!r}, {dict(self.parts)})"
@@ -104,8 +109,20 @@ def load(
         raw, name, provenance = _load_path(path, reading), path.name, path.name
     split = None if set(raw) == {"all"} else "the parts given by the source"
     return Dataset(
-        name, assemble(raw, roles, text, reading.progress), False, provenance, split=split
+        name,
+        assemble(raw, roles, text, reading.progress),
+        False,
+        provenance,
+        split=split,
+        person_columns=_person_columns(raw) if unit is None else (),
+        nested=any(part.nested for part in raw.values()),
     )
+
+
+def _person_columns(raw: Mapping[str, RawPart]) -> tuple[str, ...]:
+    """By their names alone, also of columns that can be no attribute."""
+    names = (name for part in raw.values() for name in (*part.columns, *part.left_out))
+    return person_columns(dict.fromkeys(names))
 
 
 def _say_shared(name: str, parts: Mapping[str, Records], progress: Progress) -> None:

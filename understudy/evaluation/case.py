@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from functools import cached_property
 from typing import Literal, TypeVar, cast
 
@@ -100,8 +100,14 @@ class Case:
         self, learned: Part, tested: Part, name: str, selection: str | None = None
     ) -> tuple[float, ...]:
         """For each seed, the accuracy on one part of the classifier trained on another."""
-        found = (self.figure(learned, tested, name, seed, selection) for seed in self.seeds)
+        found = self.by_seed(learned, tested, name, selection)
         return tuple(figure.known_accuracy() for figure in found)
+
+    def by_seed(
+        self, learned: Part, tested: Part, name: str, selection: str | None = None
+    ) -> Iterator[ClassifierFigure]:
+        """The figures of one classifier, for each seed; none is made before it is asked for."""
+        return (self.figure(learned, tested, name, seed, selection) for seed in self.seeds)
 
     def figure(
         self, learned: Part, tested: Part, name: str, seed: int, selection: str | None = None
@@ -123,9 +129,11 @@ class Case:
     def _measured(self, key: FigureKey, tested: Records, learned: Part) -> ClassifierFigure:
         try:
             fitted = self.classifier(learned, key.classifier, key.seed, key.rule)
+            by_class = fitted.right_by_class(tested)
         except FloatingPointError as error:  # it diverged, and would again
             return ClassifierFigure(*key, accuracy=None, reason=str(error))
-        return ClassifierFigure(*key, fitted.accuracy(tested), fitted.epoch, fitted.score)
+        accuracy = sum(right for right, _ in by_class) / len(tested)
+        return ClassifierFigure(*key, accuracy, fitted.epoch, fitted.score, by_class=by_class)
 
     def _reference(self, name: str, seed: int) -> str:
         """How the shared references know one training on the real training records."""

@@ -39,6 +39,8 @@ class ClassifierFigure:
 
     rule, epoch, score: what chose its epoch, which, and the accuracy that chose it.
     accuracy: None where the training diverged, and `reason` then says so.
+    by_class: of each class, how many records were recognised and how many there were; None in
+        what version 0.1 measured.
     """
 
     learned: str
@@ -50,6 +52,7 @@ class ClassifierFigure:
     epoch: int | None = None
     score: float | None = None
     reason: str | None = None
+    by_class: tuple[tuple[int, int], ...] | None = None
 
     @property
     def key(self) -> FigureKey:
@@ -66,7 +69,10 @@ class ClassifierFigure:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> ClassifierFigure:
-        return ClassifierFigure(**{f.name: data[f.name] for f in fields(ClassifierFigure)})
+        known = {f.name: data[f.name] for f in fields(ClassifierFigure) if f.name != "by_class"}
+        counts = data.get("by_class")
+        by_class = None if counts is None else tuple((int(a), int(b)) for a, b in counts)
+        return ClassifierFigure(**known, by_class=by_class)
 
 
 class ClassifierFigures:

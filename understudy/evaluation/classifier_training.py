@@ -68,6 +68,13 @@ class FittedClassifier:
         """The share of records whose label is predicted; soft labels count by their maximum."""
         return float((self.predict(records.features) == records.labels).mean())
 
+    def right_by_class(self, records: Records) -> tuple[tuple[int, int], ...]:
+        """Of each class, in the schema's order: how many records were recognised, of how many."""
+        labels, classes = records.labels, len(records.schema.classes)
+        right = labels[self.predict(records.features) == labels]
+        counts = (np.bincount(codes, minlength=classes).tolist() for codes in (right, labels))
+        return tuple(zip(*counts, strict=True))
+
     def _scores(self, features: Array) -> Iterator[torch.Tensor]:
         self.network.eval()
         with torch.inference_mode():

@@ -9,6 +9,9 @@ from statistics import NormalDist, fmean
 
 from understudy.evaluation.metric import CONFIDENCE
 
+ClassCounts = Sequence[tuple[int, int]]
+"""Of each class: how many records were recognised, of how many."""
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -54,7 +57,7 @@ def clopper_pearson(hits: int, count: int) -> Interval:
     return Interval(hits / count, low, high)
 
 
-def mean_accuracy(accuracies: Sequence[float], count: int) -> Interval:
+def mean_accuracy(accuracies: Sequence[float], count: float) -> Interval:
     """The mean accuracy of classifiers trained with several seeds, all tested on one set.
 
     Covers the draw of the `count` test records (Wilson at the mean accuracy) and the seeds
@@ -72,6 +75,35 @@ def mean_accuracy(accuracies: Sequence[float], count: int) -> Interval:
         centre - hypot(centre - records.low, seeds),
         centre + hypot(records.high - centre, seeds),
     ).within(0.0, 1.0)
+
+
+def mean_balanced_accuracy(by_seed: Sequence[ClassCounts]) -> Interval:
+    """The mean over classes of the share recognised, averaged over classifiers of several seeds.
+
+    Covers what `mean_accuracy` covers. The draw of test records counts class by class: Wilson at
+    the number of records with which a plain share would vary as much as this mean does, each
+    class's own variance being taken after one right and one wrong answer more, so that a class
+    of which all or none were recognised has some.
+
+    >>> mean_balanced_accuracy([((90, 90), (0, 10))]).value
+    0.5
+    """
+    values = [fmean(recalls(counts)) for counts in by_seed]
+    means, variances = zip(*(_smoothed(counts) for counts in by_seed), strict=True)
+    centre = fmean(means)
+    return mean_accuracy(values, centre * (1 - centre) / fmean(variances))
+
+
+def recalls(counts: ClassCounts) -> tuple[float, ...]:
+    """The share recognised of each class that occurs."""
+    return tuple(right / of for right, of in counts if of)
+
+
+def _smoothed(counts: ClassCounts) -> tuple[float, float]:
+    """The mean over the classes that occur and its variance, with two answers more in each."""
+    shares = [((right + 1) / (of + 2), of + 2) for right, of in counts if of]
+    variance = fsum(share * (1 - share) / of for share, of in shares) / len(shares) ** 2
+    return fmean(share for share, _ in shares), variance
 
 
 def student_half_width(values: Sequence[float]) -> float:

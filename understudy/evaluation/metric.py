@@ -44,12 +44,24 @@ class Need(Enum):
 
 
 @dataclass(frozen=True)
+class ClassRecall:
+    """Of one class: the share of its `tested` real records that was recognised; chance is that of
+    its row. reference: the same for classifiers of real training records, where there are any."""
+
+    name: str
+    tested: int
+    recall: float
+    reference: float | None
+
+
+@dataclass(frozen=True)
 class Measurement:
     """One number with its interval, and what to hold it against.
 
     reference: the same quantity for real records in place of synthetic ones.
     chance: what guessing gives: for an accuracy, always answering the majority class.
     note: what must be said beside the number, such as that an attack showed nothing.
+    classes: what the number is a mean of, class by class.
     """
 
     value: float
@@ -59,6 +71,7 @@ class Measurement:
     reference: float | None = None
     chance: float | None = None
     note: str | None = None
+    classes: tuple[ClassRecall, ...] = ()
 
     @property
     def is_finite(self) -> bool:
@@ -72,7 +85,8 @@ class Row:
 
     `bounds` uses None for a side without limit. A failed row has a reason and no value.
     `selection` names the rule (`selection.py`) that chose what was measured, where a
-    classifier was trained for it. `note` is what must be said beside the number.
+    classifier was trained for it. `note` is what must be said beside the number. `classes` is
+    there where the number is a mean over classes.
     """
 
     metric: str
@@ -92,9 +106,12 @@ class Row:
     reason: str | None
     selection: str | None = None
     note: str | None = None
+    classes: tuple[ClassRecall, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "bounds": list(self.bounds), "seeds": list(self.seeds)}
+        told = {**asdict(self), "bounds": list(self.bounds), "seeds": list(self.seeds)}
+        classes = told.pop("classes")
+        return {**told, "classes": list(classes)} if classes else told
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Row:
@@ -102,6 +119,7 @@ class Row:
         values |= {f.name: data.get(f.name) for f in fields(Row) if f.default is not MISSING}
         values["bounds"] = tuple(values["bounds"])
         values["seeds"] = tuple(values["seeds"])
+        values["classes"] = tuple(ClassRecall(**one) for one in data.get("classes") or ())
         return Row(**values)
 
 
@@ -194,6 +212,7 @@ class Metric(ABC):
             reason=reason,
             selection=self.selection,
             note=measurement.note if measurement else None,
+            classes=measurement.classes if measurement else (),
         )
 
 
@@ -202,12 +221,14 @@ class Evaluation:
     """All rows of one evaluation with the protocol that made them.
 
     It is computed from real records: it belongs to the owner and never goes into a release.
+    verdict: what the figures come to, in sentences (`verdict.py`), where somebody asked for it.
     """
 
     rows: tuple[Row, ...]
     protocol: Protocol
     dataset: str
     synthetic_count: int
+    verdict: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         failed = sum(row.status == "failed" for row in self.rows)
@@ -235,6 +256,7 @@ class Evaluation:
             "dataset": self.dataset,
             "synthetic_count": self.synthetic_count,
             "rows": [row.to_json() for row in self.rows],
+            **({"verdict": list(self.verdict)} if self.verdict else {}),
         }
 
     @staticmethod
@@ -246,6 +268,7 @@ class Evaluation:
             protocol=Protocol.from_json(data["protocol"]),
             dataset=data["dataset"],
             synthetic_count=data["synthetic_count"],
+            verdict=tuple(data.get("verdict") or ()),
         )
 
     def write(self, folder: Path) -> Path:

@@ -6,18 +6,20 @@ import textwrap
 from collections.abc import Sequence
 from itertools import groupby
 
-from understudy.evaluation.metric import Evaluation, Row
+from understudy.evaluation.metric import ClassRecall, Evaluation, Row
 from understudy.evaluation.metric_registry import EXTRACTOR_NOTES, only_attacks
 
 _WIDEST = 100
 """A table that is wider names each metric once, above its variants, to fit a terminal."""
 _NOTE_WIDTH = 80
 
+_MOST_CLASSES = 12
+
 _Cells = tuple[str, ...]
 
 
 def render_table(evaluation: Evaluation) -> str:
-    """One line for each row, failures with their reason, and the protocol below."""
+    """One line for each row, failures with their reason, the protocol below, then the verdict."""
     headings = _headings(evaluation)
     widths = _widths(headings, evaluation.rows)
     lines = [_line(headings, widths), _line(["-" * width for width in widths], widths)]
@@ -25,7 +27,12 @@ def render_table(evaluation: Evaluation) -> str:
         lines = _grouped(headings, evaluation.rows)
     else:
         lines += [_line(_shown(row), widths) for row in evaluation.rows]
-    return "\n".join((*lines, *_footer(evaluation)))
+    return "\n".join((*lines, *_footer(evaluation), *_verdict(evaluation.verdict)))
+
+
+def _verdict(sentences: Sequence[str]) -> list[str]:
+    told = [textwrap.fill(one, _NOTE_WIDTH, break_on_hyphens=False) for one in sentences]
+    return ["", "verdict", *told] if told else []
 
 
 def _headings(evaluation: Evaluation) -> _Cells:
@@ -59,10 +66,30 @@ def _footer(evaluation: Evaluation) -> list[str]:
         lines.append(f"intervals: {evaluation.rows[0].confidence:.0%} confidence")
     if "held-out" in _headings(evaluation):
         lines.append("held-out: the same figure for real records that the method never saw")
+    lines += _classes(evaluation.rows)
     lines += _notes(evaluation.rows)
     used = dict.fromkeys(row.extractor for row in evaluation.rows if row.extractor)
     lines += [f"{name}: {EXTRACTOR_NOTES[name]}" for name in used if name in EXTRACTOR_NOTES]
     return [*lines, protocol.stamp] if protocol.stamp else lines
+
+
+def _classes(rows: Sequence[Row]) -> list[str]:
+    """What each mean over classes is a mean of; of many classes the lowest."""
+    lines = []
+    for row in (row for row in rows if row.classes):
+        shown = row.classes
+        which = "by class"
+        if len(shown) > _MOST_CLASSES:
+            shown = tuple(sorted(shown, key=lambda one: one.recall)[:_MOST_CLASSES])
+            which = f"of the {_MOST_CLASSES} lowest of {len(row.classes)} classes"
+        words = f"recall {which}, {row.variant} (real data): {'; '.join(map(_recall, shown))}"
+        lines.append(textwrap.fill(words, _NOTE_WIDTH, subsequent_indent="    "))
+    return lines
+
+
+def _recall(one: ClassRecall) -> str:
+    reference = "" if one.reference is None else f" ({one.reference:.2f})"
+    return f"{one.name}: {one.recall:.2f}{reference}"
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:

@@ -6,7 +6,7 @@ records tested on and the seeds of training, not another synthetic set from the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from statistics import fmean
 from types import MappingProxyType
@@ -15,9 +15,10 @@ from typing import ClassVar
 import numpy as np
 
 from understudy.data.records import Records
+from understudy.errors import UserError
 from understudy.evaluation.case import Case, Part
-from understudy.evaluation.intervals import mean_accuracy
-from understudy.evaluation.metric import Bounds, Direction, Measurement, Metric, Need
+from understudy.evaluation.intervals import ClassCounts, mean_accuracy, mean_balanced_accuracy
+from understudy.evaluation.metric import Bounds, ClassRecall, Direction, Measurement, Metric, Need
 from understudy.evaluation.protocol import Protocol
 from understudy.evaluation.selection import BEST_ON_TEST, HELD_OUT, MEAN, RULES, TEST
 
@@ -91,7 +92,63 @@ class Gen2RealAccuracy(TransferAccuracy):
             for rule in protocol.selections
         ]
         # Where the epoch is chosen on test, the best and the best on test are one figure.
-        return tuple({metric.variant: metric for metric in (*single, *over_all)}.values())
+        accuracies = {metric.variant: metric for metric in (*single, *over_all)}.values()
+        rule = protocol.selections[-1]
+        return (*accuracies, *(Gen2RealBalanced(name, rule) for name in protocol.classifiers))
+
+
+class Gen2RealBalanced(Gen2RealAccuracy):
+    """The same classifiers, every class counting alike; with the recall of each class.
+
+    Only under the sound rule. Chance is the share that guessing evenly gives, of the mean and of
+    each class: always answering the majority reaches no more.
+    """
+
+    name = "gen2real balanced accuracy"
+
+    def measure(self, case: Case) -> Measurement:
+        synthetic, real = self._counts(case, "synthetic"), None
+        if synthetic is None:
+            raise UserError("version 0.1 measured these classifiers, and kept no classes")
+        if case.train is not None and case.protocol.real_reference:
+            real = self._counts(case, "train")
+        interval = mean_balanced_accuracy(synthetic)
+        classes = _class_recalls(case.test.schema.classes, synthetic, real)
+        return Measurement(
+            value=interval.value,
+            low=interval.low,
+            high=interval.high,
+            seeds=case.seeds,
+            reference=None if real is None else mean_balanced_accuracy(real).value,
+            chance=1 / len(classes),
+            classes=classes,
+        )
+
+    def _counts(self, case: Case, learned: Part) -> list[ClassCounts] | None:
+        """For each seed, what was recognised of each class of the real test records; None where
+        an earlier version measured that."""
+        counts: list[ClassCounts] = []
+        for figure in case.by_seed(learned, "test", self.tool, self.selection):
+            figure.known_accuracy()
+            if figure.by_class is None:
+                return None
+            counts.append(figure.by_class)
+        return counts
+
+
+def _class_recalls(
+    names: Sequence[str], synthetic: Sequence[ClassCounts], real: Sequence[ClassCounts] | None
+) -> tuple[ClassRecall, ...]:
+    """The recall of each class that was tested, as the mean over the seeds."""
+
+    def mean(by_seed: Sequence[ClassCounts], code: int) -> float:
+        return fmean(counts[code][0] / counts[code][1] for counts in by_seed)
+
+    return tuple(
+        ClassRecall(name, tested, mean(synthetic, code), None if real is None else mean(real, code))
+        for code, (name, (_, tested)) in enumerate(zip(names, synthetic[0], strict=True))
+        if tested
+    )
 
 
 class Gen2RealSummary(Gen2RealAccuracy):

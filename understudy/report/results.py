@@ -15,9 +15,21 @@ from understudy.report import svg, words
 _DIRECTIONS = {"higher": "higher is better", "lower": "lower is better"}
 _ARROWS = {"higher": "↑", "lower": "↓"}
 _LONGEST_HEADING = 80
+_RECALL_WIDTH = 0.1
+"""Recalls are told to two decimals: most classes have a few dozen test records."""
 _SHOWN_APART = ("name", "stamp")
 
 Bounds = tuple[float | None, float | None]
+
+
+@dataclass(frozen=True)
+class ClassRow:
+    """The recall of one class, in words: of synthetic records, and of real ones."""
+
+    name: str
+    tested: str
+    recall: str
+    reference: str
 
 
 @dataclass(frozen=True)
@@ -39,6 +51,7 @@ class ResultRow:
     failed: bool
     reason: str
     note: str = ""
+    classes: tuple[ClassRow, ...] = ()
 
     @property
     def label(self) -> str:
@@ -94,6 +107,7 @@ class Results:
     rows: tuple[ResultRow, ...]
     groups: tuple[ResultGroup, ...]
     control: str
+    verdict: tuple[str, ...] = ()
 
     @property
     def failures(self) -> int:
@@ -123,6 +137,7 @@ def results(metrics: Mapping[str, Any]) -> Results:
         rows=rows,
         groups=_groups(rows),
         control=_control(protocol.get("metrics") or ()),
+        verdict=tuple(map(str, metrics.get("verdict") or ())),
     )
 
 
@@ -151,6 +166,17 @@ def _row(item: Mapping[str, Any]) -> ResultRow:
         failed=failed,
         reason=str(item.get("reason") or "no reason was recorded") if failed else "",
         note="" if failed else str(item.get("note") or ""),
+        classes=() if failed else tuple(map(_class_row, item.get("classes") or ())),
+    )
+
+
+def _class_row(item: Mapping[str, Any]) -> ClassRow:
+    reference = _finite(item.get("reference"))
+    return ClassRow(
+        name=str(item["name"]),
+        tested=f"{item['tested']:,}",
+        recall=words.to_precision(item["recall"], _RECALL_WIDTH),
+        reference="" if reference is None else words.to_precision(reference, _RECALL_WIDTH),
     )
 
 

@@ -141,7 +141,7 @@ def demo_table(found: Demo) -> str:
     """The demo's figures: what a classifier learns from each release."""
     rows = []
     for run in found.runs:
-        best = [r for r in run.evaluation.rows if r.metric.startswith("gen2real")]
+        best = [r for r in run.evaluation.rows if r.metric == "gen2real accuracy"]
         for row in best:
             rows.append(
                 (run.result.claim.method.name, f"{row.metric}, {row.variant}", *_cells(row))

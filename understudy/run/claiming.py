@@ -12,7 +12,7 @@ from understudy.release.claim import Claim, Tuning
 from understudy.release.facts import RunFacts
 from understudy.run.config import RunConfig
 from understudy.run.folder import RunFolder
-from understudy.run.tuning import tuning_of
+from understudy.run.tuning import EarlierRuns, tuning_of
 
 
 def claim_of(fitted: RunFolder, records: Records, tuning: Tuning) -> Claim:
@@ -43,9 +43,7 @@ def tuning_of_run(
     """How the settings of a run were chosen.
 
     Earlier runs are all others that the book holds by now, not at the start: one that went on
-    beside this one is known by now. Whatever its purpose, budget and end, a run that was entered
-    counts: it may have been looked at.
+    beside this one is known by now.
     """
-    ident = fitted.read_plan()[0].ident
-    others = sum(run.run_id != ident for run in book.runs())
-    return tuning_of(config, settings, others)
+    earlier = EarlierRuns.beside(book.runs(), fitted.read_plan()[0].ident)
+    return tuning_of(config, settings, earlier)

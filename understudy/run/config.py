@@ -40,7 +40,8 @@ class RunConfig:
     changes: method settings as `key=value`, on top of the preset.
     samples: how many records to make; None makes as many as the training part declares.
     selected_among, selected_by, selection_covered: what these settings were chosen among,
-        by what, and whether that choice is public or charged.
+        by what, and whether that choice is public or charged. With "nothing" as the criterion the
+        last confirms that nothing was chosen, although runs on these data were evaluated.
     noise: "exact" or "float", the arithmetic of the noise; None takes exact for methods whose
         releases are one-shot, float for others.
     limit: a smoke run on about so many training records, samples and test records; it can
@@ -106,10 +107,14 @@ class RunConfig:
     def _check_selection(self) -> None:
         if self.selected_among and not self.selected_by:
             raise UserError("--selected-among needs --selected-by: what was the choice made by?")
-        if self.selected_by and self.selected_by != NOTHING_SELECTED and not self.selected_among:
+        if self.selected_by and not self._nothing_selected and not self.selected_among:
             raise UserError("--selected-by needs --selected-among: what was the choice between?")
-        if self.selection_covered and not self.selected_among:
+        if self.selection_covered and not (self.selected_among or self._nothing_selected):
             raise UserError("--selection-covered needs --selected-among: which choice is covered?")
+
+    @property
+    def _nothing_selected(self) -> bool:
+        return self.selected_by == NOTHING_SELECTED
 
     def budget(self) -> Budget:
         if self.epsilon is None:

@@ -70,7 +70,12 @@ def _one_thread() -> Iterator[None]:
 def _run(folder: Path, method: str, home: Path, progress: Progress) -> DemoRun:
     progress.say(f"{method} on digits at epsilon {EPSILON:g}")
     config = RunConfig(
-        source="digits", method=method, epsilon=EPSILON, device="cpu", selected_by=NOTHING_SELECTED
+        source="digits",
+        method=method,
+        epsilon=EPSILON,
+        device="cpu",
+        selected_by=NOTHING_SELECTED,
+        selection_covered=True,
     )
     run_folder = folder / "runs" / method
     out = folder / "releases" / method

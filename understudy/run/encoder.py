@@ -186,7 +186,7 @@ def _learn_through_the_door(
     progress: Progress,
 ) -> PublishedEncoder:
     config = request.run
-    folder = resumed(path, config, home, progress) if resume else None
+    folder = resumed(path, config, home) if resume else None
     prepared = _prepare(request, home, progress)
     schema = _published_schema(request, prepared.material.dataset)
     warning = delta_warning(prepared)

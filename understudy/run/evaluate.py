@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from understudy.data.catalog import catalog
@@ -15,13 +18,18 @@ from understudy.evaluation.metric import Evaluation
 from understudy.evaluation.metric_registry import only_attacks
 from understudy.evaluation.protocol import Protocol
 from understudy.evaluation.references import References
+from understudy.evaluation.verdict import VerdictFacts, verdict
+from understudy.privacy.ledger.account_book import Book
 from understudy.progress import Progress, Silent
 from understudy.release.claim import Claim
 from understudy.release.load import load_release
+from understudy.release.manifest import MANIFEST, hash_file
+from understudy.run.composed import composed_with_one_more
 from understudy.run.config import read_config
 from understudy.run.folder import RunFolder
 from understudy.run.limit import limited_protocol
-from understudy.run.prepare import Prepared, prepare, require_own_book
+from understudy.run.outside_test import outside_test
+from understudy.run.prepare import Prepared, open_book, prepare, require_own_book
 from understudy.run.reports import write_run_reports
 
 
@@ -29,14 +37,20 @@ def evaluate_run(
     folder: Path | str,
     protocol: Protocol,
     *,
+    test: str | None = None,
     device: str | None = None,
     home: Path | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Measure a run's samples on its own test part; updates the owner's report.
+    """Measure a run's samples on its own test part, or on outside data; updates the owner's report.
 
+    test: any source of real records from elsewhere, with the run's classes. The real training
+        records stay the reference.
     Writes `metrics.json` into the run folder. Nothing of it goes into a release. What another
-    protocol measured before is kept beside it, as `metrics-PROTOCOL.json`.
+    protocol, or other test data, measured before is kept beside it, as `metrics-PROTOCOL.json` or
+    `metrics-PROTOCOL-on-DATA.json`.
+    Guarantee: before anything is measured the owner's account book notes that this run is
+    evaluated, so that later claims on these data say that tuning is not covered (rule 7).
     """
     shown = progress or Silent()
     run = RunFolder(Path(folder))
@@ -44,24 +58,57 @@ def evaluate_run(
     records = run.load_samples()
     require_own_book(config, run, home)
     prepared = prepare(config, home, shown)
-    result = measure(records, prepared, protocol, device=device, progress=shown)
-    _keep_other_figures(run, protocol)
+    judged = prepared if test is None else _tested_on(prepared, test, records, shown)
+    open_book(config, home).mark_evaluated(run.read_plan()[0].ident, protocol.name)
+    figures = measure(records, judged, protocol, device=device, progress=shown, dataset=test)
+    result = replace(figures, verdict=_verdict(figures, prepared, run, home, test))
+    _keep_other_figures(run, result, prepared.material.dataset.name)
     result.write(run.path)
     claim = Claim.from_json(run.read_json("claim.json"))
     write_run_reports(run, prepared, claim, records, _digest(run))
     return result
 
 
-def _keep_other_figures(run: RunFolder, protocol: Protocol) -> None:
+def _verdict(
+    figures: Evaluation, prepared: Prepared, run: RunFolder, home: Path | None, test: str | None
+) -> tuple[str, ...]:
+    """What the figures of a run come to, and what one more such run would cost."""
+    config, plan = prepared.config, run.read_plan()[0]
+    more = composed_with_one_more(config, plan, home)
+    facts = VerdictFacts(
+        run=str(run.path),
+        dataset=more.dataset,
+        epsilon=None if math.isinf(plan.epsilon) else plan.epsilon,
+        delta=plan.delta,
+        count=sum(prepared.facts.counts.values()),
+        unit=config.unit,
+        now=more.others.epsilon,
+        after=more.together.epsilon,
+    )
+    held_out = test is None and prepared.material.split == "keyed-hash"
+    tested_on = "the run's own test part" if test is None else test
+    return verdict(figures.rows, tested_on, facts, held_out=held_out)
+
+
+def _tested_on(prepared: Prepared, test: str, samples: Records, progress: Progress) -> Prepared:
+    """The same run with outside records in the place of its own test part."""
+    outside = outside_test(test, prepared.config.source, samples, progress)
+    return replace(prepared, material=replace(prepared.material, test=outside))
+
+
+def _keep_other_figures(run: RunFolder, now: Evaluation, own: str) -> None:
+    """Set figures aside that are not of this protocol and these test data."""
     if not run.metrics.exists():
         return
-    try:
-        before = Evaluation.read(run.metrics).protocol.name
-    except UserError:
-        before = "unreadable"
-    if before != protocol.name:
-        safe = re.sub(r"[^\w.-]", "-", before)
-        run.metrics.replace(run.path / f"metrics-{safe}.json")
+    name = "unreadable"
+    with suppress(UserError):
+        before = Evaluation.read(run.metrics)
+        if (before.protocol.name, before.dataset) == (now.protocol.name, now.dataset):
+            return
+        elsewhere = "" if before.dataset == own else f"-on-{Path(before.dataset).name}"
+        name = f"{before.protocol.name}{elsewhere}"
+    safe = re.sub(r"[^\w.-]", "-", name)
+    run.metrics.replace(run.path / f"metrics-{safe}.json")
 
 
 def measure(
@@ -71,10 +118,14 @@ def measure(
     *,
     device: str | None,
     progress: Progress,
+    dataset: str | None = None,
     figures: ClassifierFigures | None = None,
     references: References | None = None,
 ) -> Evaluation:
-    """The protocol's metrics of a run's samples, on the run's own test part."""
+    """The protocol's metrics of a run's samples, on the test part that was prepared.
+
+    dataset: what that part is of, where it is not the run's own data.
+    """
     material = prepared.material
     return evaluate(
         records,
@@ -83,7 +134,7 @@ def measure(
         limited_protocol(protocol, prepared.config.limit),
         device=device,
         progress=progress,
-        dataset=material.dataset.name,
+        dataset=dataset or material.dataset.name,
         figures=figures,
         references=references,
     )
@@ -103,9 +154,12 @@ def evaluate_release(
     test: str | None = None,
     out: Path | None = None,
     device: str | None = None,
+    home: Path | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Measure a release on real records that the caller names.
+
+    Where a book under `home` knows the release, it is the owner's, and noted there as evaluated.
 
     real: a catalog name; its train part is what references and real2gen learn from, its
         test part is tested on. test: any source, tested on as a whole; what was trained
@@ -125,13 +179,23 @@ def evaluate_release(
     train, held = (
         _catalog_parts(real, claim, shown) if real else (None, _whole(str(test), claim, shown))
     )
-    result = evaluate(
-        records, train, held, protocol, device=device, progress=shown, dataset=real or str(test)
-    )
+    name = real or str(test)
+    _note_own_release(folder, protocol, home)
+    figures = evaluate(records, train, held, protocol, device=device, progress=shown, dataset=name)
+    result = replace(figures, verdict=verdict(figures.rows, name))
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         result.write(out)
     return result
+
+
+def _note_own_release(folder: Path, protocol: Protocol, home: Path | None) -> None:
+    """As for a run: what its owner sees of a release may choose the next one (rule 7)."""
+    digest = hash_file(folder / MANIFEST)
+    for book in Book.every(home):
+        for run in book.runs():
+            if digest in run.released:
+                book.mark_evaluated(run.run_id, protocol.name)
 
 
 def _check_out(out: Path, release: Path) -> None:

@@ -25,6 +25,11 @@ def check_places(config: RunConfig, out: Path, run: Path, *, resume: bool) -> No
     going_on = resume and run.exists()
     if (out.exists() or out.is_symlink()) and not going_on:
         raise UserError(f"the output folder {out} exists already; choose another with -o.")
+    if resume and not run.exists():
+        raise UserError(
+            f"there is no run at {run}; leave --resume out to begin it, or name the run to go on "
+            "with by --name and --runs."
+        )
     if run.exists() and not resume:
         raise UserError(
             f"the run folder {run} exists already; add --resume to go on with it, "

@@ -34,16 +34,11 @@ def noise_of(config: RunConfig, rank: int = 0) -> NoiseSource:
     return NoiseSource.insecure(config.insecure_noise_seed + (rank << 64))
 
 
-def resumed(
-    path: Path, config: RunConfig, home: Path | None, progress: Progress
-) -> RunFolder | None:
-    """The folder of an earlier start, or None if it was stopped before it had a plan.
+def resumed(path: Path, config: RunConfig, home: Path | None) -> RunFolder:
+    """The folder of an earlier start.
 
     Guarantee: a run goes on with the options it began with, and in the book that it stands in.
     """
-    if not path.exists():
-        progress.say(f"there is no run at {path} yet; it begins now.")
-        return None
     differing = read_config(path).differing(config)
     if differing:
         raise UserError(

@@ -12,6 +12,7 @@ from understudy.data.contact_sheet import to_html
 from understudy.data.records import Records
 from understudy.errors import RunFailed
 from understudy.methods.contract import Forecasting
+from understudy.privacy.ledger.account_book import Book, book_name
 from understudy.privacy.plan.plan import Plan
 from understudy.privacy.team.team import Team
 from understudy.progress import Progress, Silent
@@ -20,9 +21,11 @@ from understudy.release.gate import run_refusals
 from understudy.release.near_copies import CopyScan, scan_copies
 from understudy.release.words import epsilon_in_words
 from understudy.run.claiming import claim_of, facts_of, tuning_of_run
+from understudy.run.composed import Composed, composed_with
 from understudy.run.config import RunConfig
 from understudy.run.context import choose_device
 from understudy.run.folder import RunFolder
+from understudy.run.notices import notices
 from understudy.run.preflight import check_means, check_places, check_words
 from understudy.run.prepare import (
     Prepared,
@@ -39,6 +42,7 @@ from understudy.run.reservation import check_not_taken, give_up, reserved
 from understudy.run.sampling import sample
 from understudy.run.start import begin, check_same_facts, enter_and_execute, noise_of, resumed
 from understudy.run.titles import RELEASE, release_title
+from understudy.run.tuning import EarlierRuns, question_selection
 
 _LONG_HOURS = 2.0
 
@@ -47,7 +51,8 @@ _LONG_HOURS = 2.0
 class RunResult:
     """What a finished run left: its claim, its folders, and the release's digest.
 
-    `release` and `digest` are None when the run may not be released; `refusals` says why.
+    `composed` is what its dataset's runs cost together, for the owner. `release` and `digest` are
+    None when the run may not be released; `refusals` says why.
     """
 
     claim: Claim
@@ -55,6 +60,7 @@ class RunResult:
     release: Path | None
     digest: str | None
     report: Path
+    composed: Composed
     refusals: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -73,6 +79,7 @@ class Preview:
 
     prepared: Prepared
     plan: Plan
+    composed: Composed
 
     def __repr__(self) -> str:
         cost = f"epsilon {epsilon_in_words(self.plan.epsilon)}, delta {self.plan.delta:g}"
@@ -88,6 +95,8 @@ class Preview:
             "count": self.prepared.facts.count,
             "counts": dict(self.prepared.facts.counts),
             "records": sample_count(self.prepared),
+            "unit": self.prepared.config.unit,
+            "composed": self.composed.to_json(),
             "plan": plan,
             "public_inputs": [one.to_json() for one in public_facts(self.prepared.public)],
             "preset": self.prepared.settings.preset,
@@ -139,10 +148,17 @@ def preview(
     check_means(config, signing_key, title)
     prepared = prepare(config, home, shown, split_key=secrets.token_bytes(32))
     check_words(prepared.facts.schema, release_title(title, prepared), config.unit)
-    for warning in (delta_warning(prepared), time_warning(prepared)):
-        if warning:
-            shown.say(warning)
-    return Preview(prepared, calibrate(prepared))
+    book = Book.look(config.dataset or book_name(config.source), home)
+    question_selection(config, EarlierRuns.beside(book.runs(), None))
+    _say_beforehand(prepared, shown)
+    plan = calibrate(prepared)
+    return Preview(prepared, plan, composed_with(config, plan, home))
+
+
+def _say_beforehand(prepared: Prepared, progress: Progress) -> None:
+    warnings = (delta_warning(prepared), time_warning(prepared), terms_warning(prepared.config))
+    for words in (*filter(None, warnings), *notices(prepared)):
+        progress.say(words)
 
 
 def synthesize(
@@ -166,17 +182,16 @@ def synthesize(
     path = run_folder or Path("runs") / out.name
     _check_place(config, out, path, resume, home)
     check_means(config, signing_key, title)
-    folder = resumed(path, config, home, shown) if resume else None
+    folder = resumed(path, config, home) if resume else None
     noise = noise_of(config)
     prepared = prepare(config, home, shown)
     called = release_title(title, prepared)
     check_words(prepared.facts.schema, called, config.unit)
-    for warning in (delta_warning(prepared), time_warning(prepared), terms_warning(config)):
-        if warning:
-            shown.say(warning)
+    _say_beforehand(prepared, shown)
     book = open_book(config, home)  # before the run folder: a home that cannot be used leaves none
     with reserved(out, path, home):
         if folder is None:
+            question_selection(config, EarlierRuns.beside(book.runs(), None))
             folder = begin(path, prepared, noise)
         else:
             check_same_facts(folder, prepared, noise)
@@ -203,7 +218,9 @@ def synthesize(
     give_up(out, home)
     folder.write_json("claim.json", claim.to_json())
     report = write_run_reports(folder, prepared, claim, records, digest)
-    return RunResult(claim, folder.path, out if digest else None, digest, report, refusals)
+    composed = composed_with(config, folder.read_plan()[0], home)
+    release = out if digest else None
+    return RunResult(claim, folder.path, release, digest, report, composed, refusals)
 
 
 def _check_place(config: RunConfig, out: Path, run: Path, resume: bool, home: Path | None) -> None:

@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from understudy.errors import UserError
 from understudy.evaluation.protocol import load_protocol, protocol_names
 from understudy.methods.config import ResolvedConfig
+from understudy.privacy.ledger.account_totals import BookRun
 from understudy.release.claim import ON_TEST_DATA, Tuning
 from understudy.run.config import NOTHING_SELECTED, RunConfig
 
+PRIVATE_EVALUATION = "private evaluation"
+"""The criterion, as a claim names it, of whoever saw figures on real records and ran again."""
 
-def tuning_of(config: RunConfig, settings: ResolvedConfig, earlier_runs: int) -> Tuning:
+
+@dataclass(frozen=True)
+class EarlierRuns:
+    """What the account book holds beside one run: how many others, and how many of those were
+    evaluated on real records."""
+
+    count: int = 0
+    evaluated: int = 0
+
+    @staticmethod
+    def beside(runs: Sequence[BookRun], ident: str | None) -> EarlierRuns:
+        """Of all runs of a book but the one of this plan: whatever its purpose, budget and end, a
+        run that was entered counts. It may have been looked at."""
+        others = [run for run in runs if run.run_id != ident]
+        return EarlierRuns(len(others), sum(bool(run.evaluated) for run in others))
+
+
+def tuning_of(config: RunConfig, settings: ResolvedConfig, earlier: EarlierRuns) -> Tuning:
     """What the owner declared; else what the book and the preset show, claiming no more.
 
     Guarantee: undeclared, one earlier run on the same data is enough for tuning not to be
     covered, whatever became of it: a run that was not released may be just the one that was
-    not chosen. How many were released is not said: that may depend on a record. A preset
+    not chosen. How many were released is not said: that may depend on a record. Where one of them
+    was evaluated, the criterion is said to be that evaluation. A preset
     that was tuned on this very data is never covered, whatever is declared; settings changed by
     hand are not either.
     """
@@ -28,10 +52,11 @@ def tuning_of(config: RunConfig, settings: ResolvedConfig, earlier_runs: int) ->
         return Tuning(False, presets, made)
     if config.selected_by == NOTHING_SELECTED:
         return Tuning(covered=True)
-    if earlier_runs:
-        runs = "1 earlier run" if earlier_runs == 1 else f"{earlier_runs} earlier runs"
+    if earlier.count:
+        runs = "1 earlier run" if earlier.count == 1 else f"{earlier.count} earlier runs"
         among = (f"this and {runs} on the same data (released or not)",)
-        return Tuning(False, among, "a criterion that was not stated")
+        by = PRIVATE_EVALUATION if earlier.evaluated else "a criterion that was not stated"
+        return Tuning(False, among, by)
     if settings.changed:
         return Tuning(covered=False)
     return Tuning(True, presets, f"{made}, as far as the owner's account book shows")
@@ -46,3 +71,21 @@ def _criterion(stated: str | None) -> str | None:
     if names_a_protocol and load_protocol(stated).benchmark_only:
         return ON_TEST_DATA
     return stated
+
+
+def question_selection(config: RunConfig, earlier: EarlierRuns) -> None:
+    """Refuse "nothing was selected" from an owner who has seen figures, unless it is confirmed.
+
+    Called before anything is spent. A run that went on as before an evaluation is no choice by
+    it; only its owner can know that, and says so with --selection-covered.
+    """
+    if config.selected_by != NOTHING_SELECTED or config.selection_covered:
+        return
+    if earlier.evaluated:
+        runs = "a run" if earlier.evaluated == 1 else f"{earlier.evaluated} runs"
+        raise UserError(
+            f"--selected-by {NOTHING_SELECTED} is in question: the account book holds {runs} on "
+            "these data that you evaluated; add --selection-covered if every setting of this run "
+            "was fixed before you saw those figures, or leave --selected-by out (the claim then "
+            "says that tuning is not covered)."
+        )

@@ -307,9 +307,9 @@ def test_training_records_stay_where_only_their_known_reference_is_needed(
         for path in workplace.folder.glob("bench/cells/*/evaluated/*/metrics.json")
         for row in json.loads(path.read_text())["rows"]
     ]
-    assert len(found) == 8
+    assert len(found) == 12
     assert None not in found
-    assert len(set(found)) < 5, "both have the same references"
+    assert len(set(found)) < 7, "both have the same references"
 
 
 def jobs_of(place: Workplace, job: str) -> ClassifyJob:

@@ -212,8 +212,9 @@ def test_why_a_metric_failed_is_told_of_public_data_only(
     outcome, _, _ = run_all(workplace, cell(workplace, dataset=source, limit=limit))
     assert outcome.ok
     (found,) = evidence(workplace)
-    (row,) = found["metrics"]["rows"]
+    row, balanced = found["metrics"]["rows"]
     assert (row["status"], row["value"]) == ("failed", None)
+    assert balanced["status"] == "ok"
     assert ("Ann Other" in json.dumps(found)) == (not private)
     (kept,) = workplace.folder.glob("bench/cells/*/evaluated/*/metrics.json")
     assert "Ann Other" in kept.read_text()

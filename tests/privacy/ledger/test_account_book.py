@@ -371,3 +371,25 @@ def test_the_book_is_plain_json_lines(book: Book) -> None:
     assert first["body"] == {"dataset": "clinic scans", "format": "understudy-book/1"}
     assert second["previous"] == first["hash"]
     assert second["body"]["plan"] == plan.to_json()
+
+
+def test_an_evaluation_is_noted_once_and_costs_nothing(book: Book) -> None:
+    book.enter("one", plan_of(5.0))
+    before = book.total(DELTA)
+    for protocol in ("standard", "standard", "full"):
+        book.mark_evaluated("one", protocol)
+    assert book.run("one").evaluated == ("standard", "full")
+    after = book.total(DELTA)
+    assert (after.all_runs, after.released) == (before.all_runs, before.released)
+    with pytest.raises(UserError, match="not in the account book"):
+        book.mark_evaluated("two", "standard")
+
+
+def test_a_look_makes_nothing_and_every_book_is_found(tmp_path: Path) -> None:
+    assert Book.look("a", tmp_path / "home").runs() == ()
+    assert Book.every(tmp_path / "home") == ()
+    assert not (tmp_path / "home").exists()
+    for name in ("a", "b"):
+        Book.open(name, tmp_path / "home").enter(name, plan_of(5.0))
+    assert sorted(book.dataset for book in Book.every(tmp_path / "home")) == ["a", "b"]
+    assert [run.run_id for run in Book.look("a", tmp_path / "home").runs()] == ["a"]

@@ -40,7 +40,8 @@ def _load_part(folder: Path, reading: Reading) -> RawPart:
         raise UserError(f"the class folders in {folder} hold no image; put in at least one.")
     pixels = read_images(paths, reading, folder)
     column = Column(labels, named=tuple(class_folder.name for class_folder in class_folders))
-    return RawPart(pixels, [str(path) for path in paths], {LABEL: column})
+    nested = any(path.parent not in class_folders for path in paths)
+    return RawPart(pixels, [str(path) for path in paths], {LABEL: column}, nested=nested)
 
 
 def _class_folders(folder: Path) -> list[Path]:

@@ -47,12 +47,14 @@ class RawPart:
     pixels: uint8 [N, C, H, W]; the rows of a table are float32 [N, columns].
     names: what an error calls each image: its file, or its row.
     left_out: columns that cannot be attributes, each with the reason.
+    nested: whether class folders hold folders of their own, which are no part of the label.
     """
 
     pixels: Array
     names: Sequence[str]
     columns: Mapping[str, Column]
     left_out: Mapping[str, str] = field(default_factory=dict)
+    nested: bool = False
 
 
 def plain(value: str | int | bool | None) -> Value:

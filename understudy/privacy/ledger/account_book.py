@@ -26,9 +26,10 @@ from understudy.privacy.ledger.entries import Entry
 from understudy.privacy.plan.plan import Plan
 
 FORMAT = "understudy-book/1"
-KINDS = ("book", "split-key", "enter", "release")
+KINDS = ("book", "split-key", "enter", "release", "evaluate")
 PURPOSES = ("release", "audit")
 SPLIT_KEY_BYTES = 32
+_FOLDER = "books"
 
 
 class Book:
@@ -47,7 +48,22 @@ class Book:
         """
         if not dataset.strip():
             raise UserError("the dataset needs a name for its account book.")
-        return cls(dataset, books_folder(home) / f"{_slug(dataset)}.jsonl")
+        return cls(dataset, books_folder(home) / _file_name(dataset))
+
+    @classmethod
+    def look(cls, dataset: str, home: Path | None = None) -> Book:
+        """The same book, to read only: a look ahead makes no folder for it."""
+        return cls(dataset, _home(home) / _FOLDER / _file_name(dataset))
+
+    @classmethod
+    def every(cls, home: Path | None = None) -> tuple[Book, ...]:
+        """All books that there are, to read or to add to; it makes no folder for them."""
+        found = []
+        for path in sorted((_home(home) / _FOLDER).glob("*.jsonl")):
+            title = next(iter(ChainedFile(path, "account book").read()), None)
+            if title is not None:
+                found.append(cls(str(title.body.get("dataset")), path))
+        return tuple(found)
 
     @property
     def torn(self) -> bool:
@@ -117,6 +133,22 @@ class Book:
             if digest in run.released:
                 return []
             return [("release", {"run": run_id, "digest": digest, "released": _now()})]
+
+        self._append(decide)
+
+    def mark_evaluated(self, run_id: str, protocol: str) -> None:
+        """Note that figures of `run_id` on real records are about to be made, by this protocol.
+
+        Guarantee: called before anything is measured, it makes the claim of every later run on
+        this dataset say that tuning is not covered, unless its owner declares how it was chosen
+        (rule 7). Whether it is noted follows from what the owner asked for, never from a figure.
+        It costs nothing: the book is the owner's, and no total changes.
+        """
+
+        def decide(entries: Sequence[Entry]) -> Sequence[Addition]:
+            if protocol in _find(_runs(entries), run_id, self.dataset).evaluated:
+                return []
+            return [("evaluate", {"run": run_id, "protocol": protocol, "evaluated": _now()})]
 
         self._append(decide)
 
@@ -231,7 +263,7 @@ def book_name(source: str) -> str:
 
 def books_folder(home: Path | None) -> Path:
     """Where account books lie, made if need be; what cannot be one is refused."""
-    folder = _home(home) / "books"
+    folder = _home(home) / _FOLDER
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
@@ -251,6 +283,10 @@ def _home(home: Path | None) -> Path:
     if home is not None:
         return home
     return home_expanded(os.environ.get("UNDERSTUDY_HOME") or "~/.understudy")
+
+
+def _file_name(dataset: str) -> str:
+    return f"{_slug(dataset)}.jsonl"
 
 
 def _slug(dataset: str) -> str:
@@ -274,6 +310,9 @@ def _runs(entries: Sequence[Entry]) -> tuple[BookRun, ...]:
         elif entry.kind == "release":
             run = runs[body["run"]]
             runs[run.run_id] = replace(run, released=(*run.released, body["digest"]))
+        elif entry.kind == "evaluate":
+            run = runs[body["run"]]
+            runs[run.run_id] = replace(run, evaluated=(*run.evaluated, body["protocol"]))
     return tuple(runs.values())
 
 

@@ -16,7 +16,11 @@ _UNBOUNDED = Cost(math.inf, "none: an empirical run is among them")
 
 @dataclass(frozen=True)
 class BookRun:
-    """One run as the book knows it. `released` holds the digests of its releases."""
+    """One run as the book knows it.
+
+    released: the digests of its releases. evaluated: the protocols by which its owner looked at
+        figures of it on real records.
+    """
 
     run_id: str
     plan: Plan
@@ -24,6 +28,7 @@ class BookRun:
     facts: Mapping[str, Any]
     entered: str
     released: tuple[str, ...] = ()
+    evaluated: tuple[str, ...] = ()
 
     @property
     def is_local(self) -> bool:

@@ -18,6 +18,8 @@ from tests.workplace import SMALL_MERF, Workplace
 from understudy.cli.half_blocks import in_blocks
 from understudy.cli.main import run
 from understudy.data.contact_sheet import sheet_of
+from understudy.privacy.accounting.accountants import Cost
+from understudy.run.composed import Composed
 from understudy.run.folder import RunFolder
 from understudy.run.listing import Listing
 from understudy.run.synthesize import RunResult
@@ -26,6 +28,9 @@ from understudy.run.synthesize import RunResult
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+COMPOSED = Composed("one", 1e-5, 1, Cost(0.0, "none"), Cost(1.0, "PLD"))
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +98,8 @@ def test_lines_fit_any_terminal(place: Workplace, columns: int) -> None:
 
 def test_notebooks_draw_pictures_and_say_little(place: Workplace) -> None:
     records, claim = understudy.load_release(place / "one")
-    result = RunResult(claim, place / "runs/one", place / "one", "0" * 64, Path("report.html"))
+    report = Path("report.html")
+    result = RunResult(claim, place / "runs/one", place / "one", "0" * 64, report, COMPOSED)
     verified = understudy.verify(place / "one")
     listing = Listing(("a", "b"), (("<1", "2"),))
     for thing in (records, claim, result, verified, listing, understudy.show(place / "one")):
@@ -108,6 +114,6 @@ def test_notebooks_draw_pictures_and_say_little(place: Workplace) -> None:
 
 def test_a_run_without_pictures_still_says_its_claim(place: Workplace, tmp_path: Path) -> None:
     claim = understudy.load_release(place / "one")[1]
-    page = RunResult(claim, tmp_path, None, None, Path("report.html"))._repr_html_()
+    page = RunResult(claim, tmp_path, None, None, Path("report.html"), COMPOSED)._repr_html_()
     assert "<img" not in page
     assert "epsilon" in page

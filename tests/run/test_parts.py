@@ -166,7 +166,7 @@ def test_a_count_that_leaves_a_part_empty_is_refused(place: Workplace) -> None:
 def test_a_plan_on_a_part_that_is_not_there_is_refused(
     place: Workplace, dry: tuple[str, ...]
 ) -> None:
-    misnamed = ("--method", f"{Misnamed.__module__}:Misnamed", "-o", "out")
+    misnamed = ("--method", f"{Misnamed.__module__}:Misnamed", "--unit", "person", "-o", "out")
     told = place.run(*words(place, *misnamed, *dry))
     told.refused("plans 'means' on part 'teacher'", "did you mean teachers?")
     assert not (place / "runs").exists()

@@ -70,7 +70,12 @@ def test_a_damaged_file_of_a_run_is_named(finished: Workplace, name: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "line", ["epsilon: much", "seed: [1]", "changes: [1]", "selection_covered: 1", "samples: true"]
+    "line",
+    [
+        *("epsilon: much", "seed: [1]", "changes: [1]", "selection_covered: 1", "samples: true"),
+        *(f"delta: {10**400}", f"epsilon: {10**400}"),
+    ],
+    ids=lambda line: line[:20],
 )
 def test_a_setting_of_another_type_is_named(finished: Workplace, tmp_path: Path, line: str) -> None:
     key = line.partition(":")[0]

@@ -185,6 +185,10 @@ def _from_mapping(data: Any, path: Path) -> RunConfig:
         raise UserError(f"{path}: {error}.") from error
 
 
+_LARGEST = 2**1000
+"""A whole number that is still a float."""
+
+
 def _fits(value: Any, hint: Any) -> bool:
     """Whether a value is of a field's type; whole numbers serve as fractions, True as neither."""
     if isinstance(hint, UnionType):
@@ -193,5 +197,6 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
     if hint in (int, float):
         kinds = (int,) if hint is int else (int, float)
-        return isinstance(value, kinds) and not isinstance(value, bool)
+        right = isinstance(value, kinds) and not isinstance(value, bool)
+        return right and (isinstance(value, float) or abs(value) <= _LARGEST)
     return isinstance(value, hint)

@@ -159,6 +159,17 @@ class TestPlan:
         with pytest.raises(UserError, match="'central_axes_side' 64 makes 12288 waves"):
             DPFeta().spend(config, facts)
 
+    def test_without_steps_the_sums_have_the_whole_budget(self) -> None:
+        config = replace(FETA, steps=0, central_share=0.3, central_axes_share=0.7)
+        spend = DPFeta().spend(config, facts_of(stripes(20), count=8000))
+        plan = Budget(1.0, 1e-5).calibrate(spend)
+        assert [m.name for m in plan.mechanisms] == [CENTRAL, AXES]
+        assert 0.99 <= price(plan.events(), 1e-5).epsilon <= 1.0
+        images, axes = plan.mechanisms
+        assert isinstance(images, NoisySum)
+        assert isinstance(axes, NoisySum)
+        assert (images.sigma / axes.sigma) ** 2 == pytest.approx(0.7 / 0.3)
+
     def test_they_are_calibrated_together_and_the_share_is_about_right(self) -> None:
         config = replace(FETA, steps=500, batch=400, central_share=0.05)
         spend = DPFeta().spend(config, facts_of(stripes(20), count=8000))
@@ -189,6 +200,19 @@ class TestFit:
         assert bench.journal.spent(CENTRAL) == 1
         assert bench.journal.spent(AXES) == 0
         assert bench.journal.spent(TRAINING) == FETA.steps
+        assert made.shape == (1, 8, 8)
+        bench.close()
+
+    @pytest.mark.parametrize("spread", [False, True])
+    def test_without_steps_nothing_but_the_sums_is_spent(
+        self, tmp_path: Path, spread: bool
+    ) -> None:
+        records = stripes(30)
+        config = replace(FETA, steps=0, central_axes_share=0.7, central_spread=spread)
+        bench = Bench(tmp_path, plan_for(DPFeta(), config, facts_of(records)))
+        made = bench.fit(DPFeta(), config, records).sample(5)
+        assert (bench.journal.spent(CENTRAL), bench.journal.spent(AXES)) == (1, 1)
+        assert bench.journal.spent(TRAINING) == 0
         assert made.shape == (1, 8, 8)
         bench.close()
 

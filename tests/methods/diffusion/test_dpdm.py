@@ -16,7 +16,7 @@ from understudy.errors import UserError
 from understudy.methods.config import build_config, resolve_config
 from understudy.methods.diffusion.denoiser_training import DenoiserTraining
 from understudy.methods.diffusion.dpdm import DPDM
-from understudy.methods.diffusion.planning import TRAINING, forecast_steps, speed_of
+from understudy.methods.diffusion.planning import TRAINING, gigabytes_of, private_loops, speed_of
 from understudy.methods.diffusion.settings import DiffusionConfig
 from understudy.methods.diffusion.synthesizer import DiffusionSynthesizer
 from understudy.methods.registry import get_method
@@ -166,17 +166,11 @@ class TestPlan:
         with pytest.raises(UserError, match="dpdm takes images"):
             DPDM().spend(SMALL, facts_of(stripes(3, size=65), count=100))
 
-    def test_more_noises_take_longer(self) -> None:
+    def test_each_noise_of_an_image_is_a_pass(self) -> None:
         facts = facts_of(stripes(40))
-        one, two = (forecast_steps(replace(SMALL, multiplicity=m), facts) for m in (1, 8))
-        assert two.seconds > one.seconds
-
-    def test_the_digits_are_forecast_as_they_were_measured(self) -> None:
-        """250 s on two cores, by benchmarks/evidence/dpdm-digits.json."""
-        config = resolve_config(get_method("dpdm"), "digits", 10.0).config
-        assert isinstance(config, DiffusionConfig)
-        facts = facts_of(stripes(40), count=1438)
-        assert 150 < forecast_steps(config, facts).seconds < 400
+        one, eight = (private_loops(replace(SMALL, multiplicity=m), facts, 40) for m in (1, 8))
+        assert eight[0].passes == 8 * one[0].passes
+        assert eight[1] == one[1], "drawing has none of them"
 
     def test_a_micro_batch_holds_whole_records(self) -> None:
         config = replace(SMALL, batch=400, multiplicity=4)
@@ -200,7 +194,7 @@ class TestPlan:
         assert rows % config.multiplicity == 0
         assert 0.5e9 < rows * network.bytes_a_pass < 2e9
         facts = facts_of(stripes(40, size=28), count=60_000)
-        assert 1.5 < forecast_steps(config, facts).gigabytes < 3
+        assert 1.5 < gigabytes_of(config, facts) < 3
 
 
 class TestPresets:

@@ -63,7 +63,7 @@ class AxesSettings:
     def waves(self) -> torch.Tensor:
         """Smooth public patterns `[waves, pixels]`, orthonormal: cosines, channel by channel."""
         channels, height, width = self.shape
-        rows, columns = _cosines(height, self.side), _cosines(width, self.side)
+        rows, columns = cosines(height, self.side), cosines(width, self.side)
         plane = torch.einsum("ay,bx->abyx", rows, columns).reshape(-1, height * width)
         return torch.kron(torch.eye(channels), plane)
 
@@ -116,7 +116,7 @@ class CentralAxes:
         blocks = noisy.double().cpu().reshape(settings.classes, -1)
         least = least_count(count, settings.classes)
         counts = (blocks[:, :1] / settings.unit_mass).clamp(min=least)
-        matrices = _matrices(blocks[:, 1:] / counts, len(waves))
+        matrices = matrices_of(blocks[:, 1:] / counts, len(waves))
         lengths, axes = _standing_out(matrices, noise / counts)
         return CentralAxes((lengths.unsqueeze(2) * axes).float(), waves)
 
@@ -135,19 +135,25 @@ def _standing_out(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Lengths `[classes, axes]` and directions `[classes, axes, waves]`, the longest first.
 
-    deviations: of the noise on each class's products, `[classes, 1]`. The edge of a symmetric
-    matrix of noise is known for many waves; by Tracy and Widom about one matrix of noise in a
-    hundred has an axis beyond the slightly larger `least`.
+    deviations: of the noise on each class's products, `[classes, 1]`.
     """
     squares, axes = torch.linalg.eigh(matrices)
-    waves = matrices.shape[1]
-    edges = deviations * math.sqrt(2 * waves)
-    least = edges * (1 + waves ** (-2 / 3))
+    edges, least = noise_edge(deviations, matrices.shape[1])
     kept = squares > least.clamp(min=torch.finfo(squares.dtype).eps)
     believed = torch.where(kept, (squares**2 - edges**2).clamp(min=0).sqrt(), 0.0)
     most = int(kept.sum(dim=1).max())
     lengths = believed.sqrt().flip(1)[:, :most]
     return lengths, axes.flip(2).transpose(1, 2)[:, :most]
+
+
+def noise_edge(deviations: torch.Tensor, waves: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """How long the longest axis of noise alone is, and what hardly any is beyond.
+
+    The edge of a symmetric matrix of noise is known for many waves; by Tracy and Widom about one
+    matrix of noise in a hundred has an axis beyond the second, slightly larger, length.
+    """
+    edges = deviations * math.sqrt(2 * waves)
+    return edges, edges * (1 + waves ** (-2 / 3))
 
 
 def _vector(lists: torch.Tensor, settings: AxesSettings) -> torch.Tensor:
@@ -156,7 +162,7 @@ def _vector(lists: torch.Tensor, settings: AxesSettings) -> torch.Tensor:
     return torch.cat([torch.full_like(products[..., :1], settings.unit_mass), products], dim=-1)
 
 
-def _cosines(points: int, most: int) -> torch.Tensor:
+def cosines(points: int, most: int) -> torch.Tensor:
     """The slowest cosines over so many points, `[waves, points]`, orthonormal."""
     places = (torch.arange(points) + 0.5) * math.pi / points
     waves = torch.cos(torch.arange(min(most, points))[:, None] * places)
@@ -175,7 +181,7 @@ def _products(lists: torch.Tensor) -> torch.Tensor:
     return lists[..., first] * lists[..., second] * _weights(first, second)
 
 
-def _matrices(packed: torch.Tensor, side: int) -> torch.Tensor:
+def matrices_of(packed: torch.Tensor, side: int) -> torch.Tensor:
     """Symmetric matrices from such products, `[classes, side, side]`."""
     first, second = _pairs(side, packed.device)
     values = packed / _weights(first, second)

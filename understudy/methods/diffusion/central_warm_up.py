@@ -10,10 +10,11 @@ import torch
 from understudy.methods.contract import Context
 from understudy.methods.diffusion.central_axes import CentralAxes, products_of
 from understudy.methods.diffusion.central_images import CentralImages, vectors_of
+from understudy.methods.diffusion.central_spread import CentralSpread
 from understudy.methods.diffusion.central_views import as_shapes, moved
 from understudy.methods.diffusion.denoiser_training import DenoiserTraining, chosen_codes
 from understudy.methods.diffusion.feta_settings import FetaConfig
-from understudy.methods.diffusion.public_training import Pick, PublicCourse, train_on_public
+from understudy.methods.diffusion.public_training import Pick, train_on_public
 from understudy.privacy.door.batch import Batch
 from understudy.privacy.plan.mechanisms import NoisySum
 from understudy.privacy.plan.plan import Plan
@@ -36,17 +37,11 @@ def learn_central_images(
     central = _released_images(config, training, private, plan, context.seed)
     if config.central_axes_share:
         means = central.class_means()
-        axes = _released_axes(config, training, means, private, plan)
-        pick = drawn_along(means.to(training.device), axes.to(training.device), config)
+        apart = _released_apart(config, training, means, private, plan)
+        pick = drawn_along(means.to(training.device), apart.to(training.device), config)
     else:
         pick = picked(central.to(training.device), config)
-    course = PublicCourse(
-        "learning the central images",
-        config.central_steps,
-        config.central_batch,
-        config.central_rate,
-    )
-    train_on_public(training, pick, course, context.seed, context.progress)
+    train_on_public(training, pick, config.course, context.seed, context.progress)
 
 
 def _released_images(
@@ -58,20 +53,21 @@ def _released_images(
     return CentralImages.read(noisy, settings, private.count, noise)
 
 
-def _released_axes(
+def _released_apart(
     config: FetaConfig,
     training: DenoiserTraining,
     means: torch.Tensor,
     private: PrivateRecords,
     plan: Plan,
-) -> CentralAxes:
+) -> CentralAxes | CentralSpread:
     """Guarantee: post-processing of one noisy sum of clip `products_clip`, as planned.
 
     It is formed around means that were released before, which composition allows.
     """
     settings = config.axes(training.spec.shape, training.spec.classes)
     noisy, noise = _released(AXES, products_of(settings, means), private, plan)
-    return CentralAxes.read(noisy, settings, private.count, noise)
+    reading = CentralSpread if config.central_spread else CentralAxes
+    return reading.read(noisy, settings, private.count, noise)
 
 
 def _released(
@@ -86,13 +82,15 @@ def _released(
     return noisy, planned.clip * planned.sigma
 
 
-def drawn_along(means: torch.Tensor, axes: CentralAxes, config: FetaConfig) -> Pick:
-    """Classes evenly; every image is the mean of its class and a draw along its axes."""
+def drawn_along(
+    means: torch.Tensor, apart: CentralAxes | CentralSpread, config: FetaConfig
+) -> Pick:
+    """Classes evenly; every image is the mean of its class and a draw of how it may differ."""
 
     def pick(rows: int, random: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
         labels = torch.randint(len(means), (rows,), generator=random, device=random.device)
         chosen = means[labels]
-        images = (chosen + axes.apart(labels, random).reshape_as(chosen)).clamp(0, 1)
+        images = (chosen + apart.apart(labels, random).reshape_as(chosen)).clamp(0, 1)
         return as_shapes(images, config.central_shapes, config.central_ground, random), labels
 
     return pick

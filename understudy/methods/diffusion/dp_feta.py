@@ -10,11 +10,17 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from understudy.methods.contract import Context, Facts, Forecast, PublicInputs
+from understudy.methods.contract import Context, Facts, Loop, PublicInputs
 from understudy.methods.diffusion.central_warm_up import AXES, CENTRAL, learn_central_images
 from understudy.methods.diffusion.feta_settings import FetaConfig
-from understudy.methods.diffusion.planning import check_facts, forecast_steps, planned_steps
-from understudy.methods.diffusion.private_training import begin, finish
+from understudy.methods.diffusion.planning import (
+    check_facts,
+    gigabytes_of,
+    planned_steps,
+    private_loops,
+    public_loop,
+)
+from understudy.methods.diffusion.private_training import begin, finish, synthesizer_of
 from understudy.methods.diffusion.synthesizer import DiffusionSynthesizer
 from understudy.methods.info import MethodInfo
 from understudy.nets.sizes import image_shape
@@ -29,7 +35,7 @@ NAME = "dp-feta"
 
 class DPFeta:
     """Guarantee: (epsilon, delta) of one Gaussian release (two, with axes) and `steps`
-    Poisson-sampled ones together, under add-or-remove one unit.
+    Poisson-sampled ones together, under add-or-remove one unit. `steps` may be 0.
 
     Central images come from one noisy sum: a record's vector (its small image and a constant
     that counts it, in the block of its class) has norm at most `central_clip`. Central axes,
@@ -64,12 +70,12 @@ class DPFeta:
         For many steps at a small rate q the noise of DP-SGD counts like one Gaussian of
         multiplier sigma / (q sqrt(steps)), and squares of inverse multipliers add up; a
         sum gets its share of DP-SGD's. How good this rule is changes no guarantee: the
-        accountant composes all.
+        accountant composes all. Without steps the sums share the budget by the same shares.
         """
         check_facts(config, facts, NAME)
         if config.central_axes_share:
             config.axes(image_shape(facts.shape, NAME), facts.classes)
-        whole = config.batch / facts.counts["train"] * math.sqrt(config.steps)
+        whole = config.batch / facts.counts["train"] * math.sqrt(config.steps) or 1.0
 
         def summed(name: str, clip: float, share: float, sigma: float) -> NoisySum:
             return NoisySum(name, clip=clip, sigma=sigma / (whole * math.sqrt(share)))
@@ -78,12 +84,17 @@ class DPFeta:
             sums = [summed(CENTRAL, config.central_clip, config.central_share, sigma)]
             if config.central_axes_share:
                 sums.append(summed(AXES, config.products_clip, config.central_axes_share, sigma))
-            return (*sums, planned_steps(config, facts, sigma))
+            steps = [planned_steps(config, facts, sigma)] if config.steps else []
+            return (*sums, *steps)
 
         return planned
 
-    def forecast(self, config: FetaConfig, facts: Facts) -> Forecast:
-        return forecast_steps(config, facts, config.central_steps * config.central_batch)
+    def loops(self, config: FetaConfig, facts: Facts, samples: int) -> Sequence[Loop]:
+        first = public_loop(config, facts, config.course, "central_steps")
+        return (first, *private_loops(config, facts, samples))
+
+    def gigabytes(self, config: FetaConfig, facts: Facts) -> float:
+        return gigabytes_of(config, facts)
 
     def fit(
         self,
@@ -103,4 +114,6 @@ class DPFeta:
         training, resumed = begin(config, private, context, NAME)
         if not resumed:
             learn_central_images(config, training, private, plan, context)
+        if not config.steps:
+            return synthesizer_of(training, private.schema)
         return finish(training, private, plan, context)

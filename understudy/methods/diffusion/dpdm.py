@@ -8,8 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from understudy.methods.contract import Context, Facts, Forecast, PublicInputs
-from understudy.methods.diffusion.planning import check_facts, forecast_steps, planned_steps
+from understudy.methods.contract import Context, Facts, Loop, PublicInputs
+from understudy.methods.diffusion.planning import (
+    check_facts,
+    gigabytes_of,
+    planned_steps,
+    private_loops,
+)
 from understudy.methods.diffusion.private_training import begin, finish
 from understudy.methods.diffusion.settings import DiffusionConfig
 from understudy.methods.diffusion.synthesizer import DiffusionSynthesizer
@@ -58,8 +63,11 @@ class DPDM:
 
         return planned
 
-    def forecast(self, config: DiffusionConfig, facts: Facts) -> Forecast:
-        return forecast_steps(config, facts)
+    def loops(self, config: DiffusionConfig, facts: Facts, samples: int) -> Sequence[Loop]:
+        return private_loops(config, facts, samples)
+
+    def gigabytes(self, config: DiffusionConfig, facts: Facts) -> float:
+        return gigabytes_of(config, facts)
 
     def fit(
         self,

@@ -8,6 +8,7 @@ from understudy.errors import UserError
 from understudy.methods.config import setting
 from understudy.methods.diffusion.central_axes import AxesSettings
 from understudy.methods.diffusion.central_images import CentralSettings
+from understudy.methods.diffusion.public_training import PublicCourse
 from understudy.methods.diffusion.settings import DiffusionConfig
 from understudy.nets.sizes import Shape
 
@@ -16,10 +17,13 @@ from understudy.nets.sizes import Shape
 class FetaConfig(DiffusionConfig):
     """Settings of DP-FETA. None is measured on private records."""
 
+    steps: int = setting(
+        1000, "DP-SGD steps (0: none, and the whole budget is that of the sums)", low=0
+    )
     central_share: float = setting(
         0.03,
         "what the central images take of the budget (of its square, roughly), as a part of what "
-        "the steps take",
+        "the steps take; without steps, as a part of the axes' share",
         low=1e-6,
         high=0.99,
     )
@@ -51,6 +55,11 @@ class FetaConfig(DiffusionConfig):
     central_axes_clip: float = setting(
         6.0, "about the longest difference of one record", low=1e-6, high=1e6
     )
+    central_spread: bool = setting(
+        False,
+        "images of a class also differ, beside along its axes, as those of all classes do at each "
+        "scale, and at scales too small to be told by their power law",
+    )
     central_steps: int = setting(1000, "training steps on the central images", low=1)
     central_batch: int = setting(256, "images in such a step", low=1)
     central_rate: float = setting(1e-3, "Adam's rate in such a step", low=1e-7, high=1.0)
@@ -70,6 +79,15 @@ class FetaConfig(DiffusionConfig):
             self.central_ground,
             self.central_cells,
             seed,
+        )
+
+    @property
+    def course(self) -> PublicCourse:
+        return PublicCourse(
+            "learning the central images",
+            self.central_steps,
+            self.central_batch,
+            self.central_rate,
         )
 
     @property

@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 from understudy.errors import UserError
 from understudy.methods.config import setting
-from understudy.methods.contract import Context, Facts, Forecast, PublicInputs
+from understudy.methods.contract import Context, Facts, Loop, PublicInputs
 from understudy.methods.diffusion.network import take_over
-from understudy.methods.diffusion.planning import check_facts, forecast_steps, planned_steps
+from understudy.methods.diffusion.planning import (
+    check_facts,
+    gigabytes_of,
+    planned_steps,
+    private_loops,
+    public_loop,
+)
 from understudy.methods.diffusion.pretraining import pretrained_weights
 from understudy.methods.diffusion.private_training import begin, finish
 from understudy.methods.diffusion.public_records import check_images, fitted_to
@@ -84,8 +90,12 @@ class PDPDiffusion:
     def check_public(self, public: PublicInputs) -> None:
         check_images(public.records[RECORDS], NAME)
 
-    def forecast(self, config: PdpConfig, facts: Facts) -> Forecast:
-        return forecast_steps(config, facts, config.public_steps * config.public_batch)
+    def loops(self, config: PdpConfig, facts: Facts, samples: int) -> Sequence[Loop]:
+        first = public_loop(config, facts, config.course, "public_steps")
+        return (first, *private_loops(config, facts, samples))
+
+    def gigabytes(self, config: PdpConfig, facts: Facts) -> float:
+        return gigabytes_of(config, facts)
 
     def fit(
         self,

@@ -7,17 +7,17 @@ import math
 import torch
 
 from understudy.errors import UserError
-from understudy.methods.contract import Facts, Forecast
+from understudy.methods.contract import Facts, Loop, LoopKind
 from understudy.methods.diffusion.network import NetworkSpec
+from understudy.methods.diffusion.public_training import PublicCourse
 from understudy.methods.diffusion.settings import DiffusionConfig
+from understudy.methods.diffusion.synthesizer import DRAWING
 from understudy.nets.sizes import image_shape
 from understudy.privacy.dpsgd.speed import Speed
 from understudy.privacy.plan.mechanisms import DPSGD
 
 TRAINING = "denoiser"
-_MULTIPLICATIONS_A_SECOND, _SECONDS_A_PASS = 2e10, 1.8e-4
-"""Of two cores. The second is what small networks take beside their multiplications: with it the
-digits' preset of dpdm is forecast to take the 250 s that it took (benchmarks/dpdm_digits.py)."""
+BAR = "training the denoiser"
 
 _FEWEST_RECORDS = 16
 _BYTES_AT_ONCE, _GIGABYTES_BESIDE = 1.5e9, 0.9
@@ -35,19 +35,34 @@ def check_facts(config: DiffusionConfig, facts: Facts, who: str) -> None:
     if facts.classes < 1:
         raise UserError(f"{who} needs at least one class.")
     config.network(shape, facts.classes)
-    facts.rate(config.batch)
+    if config.steps:
+        facts.rate(config.batch)
 
 
-def forecast_steps(config: DiffusionConfig, facts: Facts, public_passes: int = 0) -> Forecast:
-    """By multiplications of the network, three passes' worth for each training pass, and by
-    the number of these."""
+def private_loops(config: DiffusionConfig, facts: Facts, samples: int) -> tuple[Loop, ...]:
+    """DP-SGD steps, if there are any, and the drawing of so many images."""
+    work = _multiplications(config, facts)
+    passes = config.batch * config.multiplicity
+    drawing = Loop(DRAWING, None, config.drawing.passes, LoopKind.DRAWING, samples, work)
+    if not config.steps:
+        return (drawing,)
+    return Loop(BAR, "steps", config.steps, LoopKind.PRIVATE, passes, work), drawing
+
+
+def public_loop(config: DiffusionConfig, facts: Facts, course: PublicCourse, setting: str) -> Loop:
+    """Ordinary steps on what is public, as many as `setting` says."""
+    work = _multiplications(config, facts)
+    return Loop(course.purpose, setting, course.steps, LoopKind.PLAIN, course.batch, work)
+
+
+def gigabytes_of(config: DiffusionConfig, facts: Facts) -> float:
     network = config.network(image_shape(facts.shape, "a diffusion model"), facts.classes)
-    passes = config.steps * config.batch * config.multiplicity + public_passes
-    drawn = facts.counts["train"] * config.drawing.passes
-    work = network.multiplications * (3 * passes + drawn)
-    seconds = work / _MULTIPLICATIONS_A_SECOND + passes * _SECONDS_A_PASS
-    kept = _rows_on_a_cpu(config, network) * network.bytes_a_pass
-    return Forecast(seconds, _GIGABYTES_BESIDE + kept / 1e9)
+    return _GIGABYTES_BESIDE + _rows_on_a_cpu(config, network) * network.bytes_a_pass / 1e9
+
+
+def _multiplications(config: DiffusionConfig, facts: Facts) -> float:
+    shape = image_shape(facts.shape, "a diffusion model")
+    return config.network(shape, facts.classes).multiplications
 
 
 def speed_of(config: DiffusionConfig, network: NetworkSpec, device: torch.device) -> Speed:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from understudy.data.schema import Schema
 from understudy.methods.contract import Context
 from understudy.methods.diffusion.denoiser_training import DenoiserTraining
-from understudy.methods.diffusion.planning import TRAINING, speed_of
+from understudy.methods.diffusion.planning import BAR, TRAINING, speed_of
 from understudy.methods.diffusion.settings import DiffusionConfig
 from understudy.methods.diffusion.synthesizer import DiffusionSynthesizer
 from understudy.nets.sizes import image_shape
@@ -39,10 +40,16 @@ def finish(
     config = training.config
     speed = speed_of(config, training.spec, context.device)
     sgd = private.dp_sgd(plan, [training.network], training.loss, training.draws, speed, TRAINING)
-    for step in sgd.steps("training the denoiser"):
+    for step in sgd.steps(BAR):
         sgd.step()
         training.advance(step, config.steps, config.learning_rate)
         context.checkpoint(training.snapshot)
+    return synthesizer_of(training, private.schema)
+
+
+def synthesizer_of(training: DenoiserTraining, schema: Schema) -> DiffusionSynthesizer:
+    """What a denoiser, trained as far as it is, draws."""
+    config = training.config
     return DiffusionSynthesizer(
-        training.spec, training.average, config.preconditioning, config.drawing, private.schema
+        training.spec, training.average, config.preconditioning, config.drawing, schema
     )

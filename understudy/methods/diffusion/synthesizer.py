@@ -22,6 +22,8 @@ from understudy.nets.seeding import built, stream
 from understudy.progress import Progress, Silent
 
 FORMAT = "understudy-diffusion/1"
+DRAWING = "drawing images"
+
 _WEIGHTS = "denoiser.safetensors"
 _IMAGES_AT_ONCE = {"cpu": 500, "cuda": 5000}
 """Drawn together: the random numbers of an image depend on it."""
@@ -97,7 +99,7 @@ class DiffusionSynthesizer:
         images = np.empty((len(codes), *self.spec.shape), dtype=np.uint8)
         passes, size = self._passes(len(codes), device), _IMAGES_AT_ONCE[device.type]
         batches = -(-len(codes) // size)
-        with self._progress.task("drawing images", batches * self.drawing.steps) as bar:
+        with self._progress.task(DRAWING, batches * self.drawing.steps) as bar:
             for first in range(0, len(codes), size):
                 some = codes[first : first + size].to(device)
                 noise = torch.randn(len(some), *self.spec.shape, generator=start).to(device)

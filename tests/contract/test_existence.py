@@ -33,7 +33,8 @@ Write = Callable[[Path], None]
 
 
 def declared(folder: Path, **more: object) -> RunConfig:
-    return replace(RunConfig(str(folder), "dp-merf", 1.0, count=40), **more)  # type: ignore[arg-type]
+    usual = RunConfig(str(folder), "dp-merf", 1.0, count=40, time=None)
+    return replace(usual, **more)  # type: ignore[arg-type]
 
 
 def outcome(config: RunConfig) -> object:
@@ -247,7 +248,7 @@ def test_all_that_is_read_off_is_listed_and_of_published_data_only_the_count(
         "which classes occur",
         "which columns the data have",
     )
-    assert stated(RunConfig("digits", "dp-merf", 1.0, count=1438)).assumed_public == ()
+    assert stated(RunConfig("digits", "dp-merf", 1.0, count=1438, time=None)).assumed_public == ()
 
 
 def test_a_local_release_shows_how_many_records_there_are(tmp_path: Path) -> None:

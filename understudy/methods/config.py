@@ -23,6 +23,9 @@ from understudy.methods.presets import Preset, find_presets
 PRESET = "preset"
 """Among what was changed by hand: the preset itself."""
 
+BY_RULE = "by rule"
+"""What the settings are called that a rule chose."""
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -114,7 +117,7 @@ def resolve_config(
     chosen: Preset = (
         known.choose(dataset, epsilon) if preset is None else known.named(preset, dataset, epsilon)
     )
-    by_hand = dict(_split_change(change) for change in changes)
+    by_hand = read_changes(changes)
     config = build_config(method.Config, {**chosen.settings, **by_hand})
     return ResolvedConfig(
         config,
@@ -125,9 +128,31 @@ def resolve_config(
     )
 
 
+def fitted_config(
+    method: Method,
+    dataset: str | None,
+    fitted: Sequence[str],
+    tuned_on: str,
+    changes: Sequence[str] = (),
+) -> ResolvedConfig:
+    """The Config that a rule chose once, as `key=value` strings, with the user's changes on top.
+
+    tuned_on: what the rule was made on, in words; it may name this very dataset.
+    """
+    by_hand = read_changes(changes)
+    config = build_config(method.Config, {**read_changes(fitted), **by_hand})
+    itself = Preset(tuned_on).was_tuned_on(dataset)
+    return ResolvedConfig(config, BY_RULE, tuned_on, tuple(sorted(by_hand)), itself)
+
+
 def changed_config(config_type: type, changes: Sequence[str]) -> Any:
     """A Config's defaults with `key=value` changes, where there are no presets."""
-    return build_config(config_type, dict(_split_change(change) for change in changes))
+    return build_config(config_type, read_changes(changes))
+
+
+def read_changes(changes: Sequence[str]) -> dict[str, str]:
+    """`key=value` strings by their keys."""
+    return dict(_split_change(change) for change in changes)
 
 
 def config_to_json(config: Any) -> dict[str, Any]:

@@ -7,8 +7,9 @@ private record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
@@ -60,12 +61,30 @@ class Facts:
         return batch / count
 
 
-@dataclass(frozen=True)
-class Forecast:
-    """A rough guess at what `fit` takes on two CPU cores, from declared facts alone."""
+class LoopKind(StrEnum):
+    """What a loop does in a pass; each machine has a rate for each."""
 
-    seconds: float
-    gigabytes: float
+    PRIVATE = "private gradients"
+    PLAIN = "plain gradients"
+    DRAWING = "drawing"
+    MATCHING = "matching of features"
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One loop of `fit`, or the drawing of records after it, from declared facts alone.
+
+    bar: what its progress bar says. setting: the setting that says how many rounds it has; None
+        for drawing. passes: of a network, in one round. multiplications: of one pass forward,
+        roughly.
+    """
+
+    bar: str
+    setting: str | None
+    rounds: int
+    kind: LoopKind
+    passes: float
+    multiplications: float
 
 
 class Context(Protocol):
@@ -198,9 +217,16 @@ class Movable(Protocol):
 
 @runtime_checkable
 class Forecasting(Protocol):
-    """What a method may also offer, for `--dry-run`."""
+    """What a method may also offer: what a run takes, so that it can be told, and fitted into a
+    time."""
 
-    def forecast(self, config: Any, facts: Facts) -> Forecast: ...
+    def loops(self, config: Any, facts: Facts, samples: int) -> Sequence[Loop]:
+        """Every loop that takes long, in order; the last may be the drawing of `samples`."""
+        ...
+
+    def gigabytes(self, config: Any, facts: Facts) -> float:
+        """Of memory, roughly, on a processor."""
+        ...
 
 
 @runtime_checkable

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 
 from understudy.methods.config import setting
-from understudy.methods.contract import Context, Facts, Forecast, PublicInputs
+from understudy.methods.contract import Context, Facts, Loop, LoopKind, PublicInputs
 from understudy.methods.gan_training import AdversarialPair
 from understudy.methods.info import MethodInfo
 from understudy.methods.synthesizer import GeneratorSynthesizer
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from understudy.privacy.dpsgd.session import DPSGDSession
 
 TRAINING = "discriminator"
-_MULTIPLICATIONS_A_SECOND = 8e9
+BAR = "training the discriminator"
 _GRADIENT_BYTES = {"cpu": 2**28, "cuda": 2**30}
 
 
@@ -112,11 +112,18 @@ class DPGan:
 
         return planned
 
-    def forecast(self, config: GanConfig, facts: Facts) -> Forecast:
-        """By multiplications of the discriminator's first convolutions, per record drawn."""
+    def loops(self, config: GanConfig, facts: Facts, samples: int) -> Sequence[Loop]:
+        """By the discriminator's first convolutions; the generator's steps count with them, and
+        drawing takes no time."""
+        del samples
         images = 2 if config.fake == "inside" else 1
-        one = math.prod(facts.shape) * config.discriminator_width**2 * 9 * 12 * images
-        return Forecast(config.steps * config.batch * one / _MULTIPLICATIONS_A_SECOND, 1.2)
+        work = math.prod(facts.shape) * config.discriminator_width**2 * 36
+        passes = config.batch * images
+        return (Loop(BAR, "steps", config.steps, LoopKind.PRIVATE, passes, work),)
+
+    def gigabytes(self, config: GanConfig, facts: Facts) -> float:
+        del config, facts
+        return 1.2
 
     def fit(
         self,
@@ -136,7 +143,7 @@ class DPGan:
             pair.load(state)
         speed = _speed(config, pair, context.device)
         sgd = private.dp_sgd(plan, pair.models, pair.record_loss, pair.draws, speed, TRAINING)
-        for step in sgd.steps("training the discriminator"):
+        for step in sgd.steps(BAR):
             _discriminator_step(config, pair, sgd, step)
             if (step + 1) % config.steps_per_generator == 0:
                 pair.generator_step((step + 1) // config.steps_per_generator)

@@ -16,7 +16,7 @@ from torch import nn
 
 from understudy.errors import UserError
 from understudy.methods.config import setting
-from understudy.methods.contract import Context, Facts, Forecast, PublicInputs
+from understudy.methods.contract import Context, Facts, Loop, LoopKind, PublicInputs
 from understudy.methods.info import MethodInfo
 from understudy.methods.synthesizer import GeneratorSynthesizer
 from understudy.nets.averaging import average_into, refresh_statistics
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from understudy.privacy.door.private_records import PrivateRecords
 
 RELEASE = "embedding"
+BAR = "training the generator"
 CLIP = 1.0
 _WARM_UP_STEPS = 50
-_MULTIPLICATIONS_A_SECOND = 5e10
 _LAST_RATE = 0.02
 
 
@@ -134,14 +134,16 @@ class DPMerf:
 
         return planned
 
-    def forecast(self, config: MerfConfig, facts: Facts) -> Forecast:
-        """By multiplications: one pass over the records, three per generator step."""
-        pixels = math.prod(facts.shape)
-        reading = facts.counts["train"] * pixels * config.features
+    def loops(self, config: MerfConfig, facts: Facts, samples: int) -> Sequence[Loop]:
+        """Generated images are compared with some features in each step; drawing takes no time."""
+        del samples
         each = min(config.features, config.features_per_step or config.features)
-        training = 3 * config.steps * config.batch * pixels * each
-        memory = 0.6 + 20e-9 * facts.counts["train"] * pixels
-        return Forecast((reading + training) / _MULTIPLICATIONS_A_SECOND, memory)
+        work = math.prod(facts.shape) * each
+        return (Loop(BAR, "steps", config.steps, LoopKind.MATCHING, config.batch, work),)
+
+    def gigabytes(self, config: MerfConfig, facts: Facts) -> float:
+        del config
+        return 0.6 + 20e-9 * facts.counts["train"] * math.prod(facts.shape)
 
     def fit(
         self,
@@ -240,7 +242,7 @@ def train_generator(
         values = torch.randn(len(labels), spec.latent, generator=latents, device=device)
         return values, labels
 
-    with context.progress.task("training the generator", config.steps) as bar:
+    with context.progress.task(BAR, config.steps) as bar:
         for step in range(config.steps):
             optimizer.param_groups[0]["lr"] = _rate(config, step)
             some = _some_frequencies(config, len(features.frequencies), step)

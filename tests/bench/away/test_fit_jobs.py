@@ -28,8 +28,9 @@ from understudy.bench.work.workspace import State, Workspace
 from understudy.errors import PrivacyError, UserError
 from understudy.privacy.ledger.ledger import read_ledger
 from understudy.progress import Silent
+from understudy.run.books import open_book
 from understudy.run.folder import RunFolder
-from understudy.run.prepare import open_book, prepare
+from understudy.run.prepare import prepare
 from understudy.run.start import enter_and_execute, noise_of
 
 ROOT = Path(__file__).parents[3]

@@ -66,7 +66,7 @@ def test_methods_differ_and_empty_lines_do_not_count(copy: Copy, merf: Method, g
         ("methods/dp_merf.py", "CLIP = 1.0", 'CLIP = 1.0\n"""How long."""\n'),
         ("methods/dp_merf.py", "CLIP = 1.0", "CLIP = (\n    1.0\n)"),
         ("nets/fourier.py", "import torch", "import torch  # of course"),
-        ("methods/contract.py", "class Forecast:", "class Forecast:\n    x: int = 1\n"),
+        ("methods/contract.py", "class Facts:", "class Facts:\n    x: int = 1\n"),
         ("methods/info.py", "TRAIN = ", "X = 1\nTRAIN = "),
         ("methods/dp_gan.py", "_GRADIENT_BYTES = ", "_GRADIENT_BYTES = OTHER = "),
     ],

@@ -27,9 +27,9 @@ from understudy.errors import PrivacyError, UserError
 from understudy.methods.registry import get_method
 from understudy.privacy.ledger.ledger import read_ledger
 from understudy.privacy.ledger.story import ledger_plan
+from understudy.run.books import open_book
 from understudy.run.config import read_config
 from understudy.run.folder import RunFolder
-from understudy.run.prepare import open_book
 
 COLLECTED = "collected.json"
 """In a run folder: which fit of its plan came home."""

@@ -32,7 +32,8 @@ from understudy.methods.config import config_to_json
 from understudy.privacy.ledger.account_book import Book
 from understudy.privacy.plan.plan import Plan
 from understudy.progress import Progress
-from understudy.run.prepare import Prepared, open_book, prepare, sample_count
+from understudy.run.books import open_book
+from understudy.run.prepare import Prepared, prepare, sample_count
 from understudy.run.start import begin, check_same_facts, method_inputs, noise_of
 
 

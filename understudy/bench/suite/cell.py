@@ -54,6 +54,7 @@ class Cell:
     def run_config(self) -> RunConfig:
         """What `understudy synthesize` would be asked for; refuses what no run could be."""
         return RunConfig(
+            time=None,
             source=self.dataset,
             method=self.method,
             epsilon=self.epsilon,

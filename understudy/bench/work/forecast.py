@@ -29,8 +29,7 @@ def forecast_gigabytes(cell: Cell, lookup: Lookup) -> float:
     held = _COPIES * facts.count * math.prod(facts.shape) / 2**30
     if not isinstance(method, Forecasting):
         return LEAST + held
-    expected = method.forecast(lookup.config(cell).config, facts)
-    return max(LEAST, expected.gigabytes) + held
+    return max(LEAST, method.gigabytes(lookup.config(cell).config, facts)) + held
 
 
 def _facts(cell: Cell, entry: Entry, method: Method) -> Facts:

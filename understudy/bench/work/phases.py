@@ -46,9 +46,10 @@ from understudy.methods.config import config_to_json
 from understudy.methods.contract import Method
 from understudy.privacy.plan.mechanisms import mechanism_to_json
 from understudy.progress import Progress
+from understudy.run.books import open_book, require_own_book
 from understudy.run.config import RunConfig
 from understudy.run.folder import RunFolder
-from understudy.run.prepare import Prepared, open_book, prepare, require_own_book, sample_count
+from understudy.run.prepare import Prepared, prepare, sample_count
 from understudy.run.public_options import name_and_source
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ the run reaches; the words of the last layer used go into the claim.
 
 from __future__ import annotations
 
-import importlib.resources
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ from typing import Any
 
 from understudy.errors import UserError, did_you_mean
 from understudy.methods.contract import Method
+from understudy.methods.method_files import method_file, read_entries
 
 DEFAULT = "default"
 UNTUNED = "not tuned on any data"
@@ -115,27 +115,13 @@ class Presets:
 
 def find_presets(method: Method) -> Presets:
     """The presets that ship with a method; a method may have none."""
-    package = type(method).__module__.rpartition(".")[0]
-    file_name = f"{method.info.name}.yaml"
-    while package:
-        file = importlib.resources.files(package).joinpath("presets", file_name)
-        if file.is_file():
-            return read_presets(file)
-        package = package.rpartition(".")[0]
-    return Presets(())
+    file = method_file(method, "presets")
+    return Presets(()) if file is None else read_presets(file)
 
 
 def read_presets(file: Traversable) -> Presets:
     """Read a preset file; what is wrong in it is named."""
-    import yaml  # here, so that fitting a method needs no YAML reader
-
-    try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise UserError(f"preset file {file.name} is not readable YAML: {error}.") from error
-    if not isinstance(content, list):
-        raise UserError(f"preset file {file.name} must hold a list of presets.")
-    return Presets(tuple(_preset(file.name, entry) for entry in content))
+    return Presets(tuple(_preset(file.name, entry) for entry in read_entries(file, "preset")))
 
 
 def _preset(file_name: str, entry: Any) -> Preset:

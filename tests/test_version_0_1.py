@@ -166,7 +166,8 @@ def test_evidence(tmp_path: Path) -> None:
     ("method", "epsilon"), [(method, epsilon) for method in PLANS for epsilon in PLANS[method]]
 )
 def test_plans_cost_what_they_did(method: str, epsilon: str) -> None:
-    config = understudy.RunConfig("digits", method, epsilon=float(epsilon))
+    how = {"epsilon": float(epsilon), "time": None, "device_kind": "cpu"}
+    config = understudy.RunConfig("digits", method, **how)  # type: ignore[arg-type]
     plan = understudy.preview(config).plan.to_json()
     assert plan["epsilon"] == pytest.approx(PLANS[method][epsilon]["epsilon"], abs=1e-9)
     assert plan["mechanisms"] == PLANS[method][epsilon]["mechanisms"]

@@ -18,6 +18,10 @@ class UserError(Exception):
     """Something the caller gave is wrong; the message says what would be right."""
 
 
+class MixedSizesError(UserError):
+    """Images differ in size, and nobody said which size they should have."""
+
+
 class PrivacyError(UserError):
     """An operation was refused because the privacy claim would not survive it."""
 

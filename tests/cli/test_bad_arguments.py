@@ -67,6 +67,74 @@ def test_a_bad_word_is_named_and_nothing_happens(
     assert workplace.book("enter") == []
 
 
+BAD_TIMES: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
+    (("--time", "soon"), ("--time", "90s, 10m or 2h", "'soon'")),
+    (("--time", ""), ("--time", "90s, 10m or 2h")),
+    (("--time", "0"), ("--time", "'0'")),
+    (("--time", "0.0m"), ("--time", "'0.0m'")),
+    (("--time", "nan"), ("--time", "'nan'")),
+    (("--time", "1e3"), ("--time", "'1e3'")),
+    (("--time", "5 days"), ("--time", "'5 days'")),
+    (("--time", "0.5s"), ("--time", "a second or more")),
+    (("--time", f"{'9' * 400}h"), ("--time", "finite")),
+    (("--device-kind", "h100"), ("--device-kind 'h100'", "did you mean h200?")),
+    (("--device-kind", "abacus"), ("--device-kind 'abacus'", "known: ", "cpu", "h200")),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "named"), BAD_TIMES, ids=[" ".join(w)[:30] for w, _ in BAD_TIMES]
+)
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("synthesize", "photos", "--method", "dp-merf", "--epsilon", "1", "-o", "out"),
+        ("synthesize", "photos", "--epsilon", "1", "--dry-run"),
+        ("methods", "--for", "photos"),
+    ],
+    ids=" ".join,
+)
+def test_a_time_that_is_none_is_named(
+    workplace: Workplace, command: tuple[str, ...], words: tuple[str, ...], named: tuple[str, ...]
+) -> None:
+    drawing.class_folder(workplace / "photos", count=4)
+    before = workplace.tree()
+    workplace.run(*command, *words).refused(*named)
+    assert workplace.tree() == before
+    assert workplace.book("enter") == []
+
+
+def test_settings_are_named_or_fitted(workplace: Workplace) -> None:
+    workplace.run(*RUN, "--time", "5m").refused("--time", "--preset", "one of the two")
+
+
+def test_several_processes_take_presets(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each would try settings for itself, and they might come out otherwise."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    words = ("synthesize", "digits", "--method", "dp-merf", "--epsilon", "1", "--dry-run", "--json")
+    workplace.run(*words, "--time", "5m").refused("--time", "torchrun", "--preset")
+    seen = workplace.run(*words, "--device-kind", "cpu").succeeded().json()
+    assert seen["preset"] == "digits"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *[("--epsilon", "3"), ("--label", "kind"), ("--unit", "person"), ("--size", "32")],
+        *[("--channels", "1"), ("--count", "90"), ("--public", "digits"), ("--time", "5m")],
+        *[("--device", "cpu"), ("--device-kind", "cpu")],
+    ],
+    ids=" ".join,
+)
+def test_what_advice_alone_would_use_is_refused_without_data(
+    workplace: Workplace, words: tuple[str, ...]
+) -> None:
+    workplace.run("methods", *words).refused(words[0], "--for DATA")
+    workplace.run("methods", "dp-merf", *words).refused(words[0], "--for DATA")
+
+
 @pytest.mark.parametrize(
     ("source", "named"),
     [

@@ -199,6 +199,7 @@ def test_what_was_released_stands_whatever_happens_since(workplace: Workplace) -
 @pytest.mark.parametrize("name", ["mnist", "fashion-mnist"])
 def test_the_plan_for_raw_files_of_the_catalog(workplace: Workplace, name: str) -> None:
     words = ("synthesize", name, "--method", "dp-merf", *ONE, "--dry-run", "--json")
+    words = (*words, "--device-kind", "cpu")
     shown = workplace.run(*words).succeeded().json()
     assert shown["count"] == 60_000
     assert 0.99 <= shown["epsilon"] <= 1.0

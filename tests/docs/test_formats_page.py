@@ -43,6 +43,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
             source="digits",
             method="dp-gan",
             epsilon=10.0,
+            time=None,
             changes=("steps=2", "batch=8", "width=4", "discriminator_width=4", "latent=2"),
             samples=20,
         ),

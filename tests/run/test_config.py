@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from understudy.errors import UserError
-from understudy.run.config import RunConfig, read_config, write_config
+from understudy.run.config import RECOMMENDED, RunConfig, read_config, write_config
 
 
 def test_a_config_comes_back_from_its_file(tmp_path: Path) -> None:
@@ -37,6 +37,44 @@ def test_one_public_input_needs_no_tuple() -> None:
     assert (config.public, config.weights) == (("mnist",), ())
 
 
+def test_what_was_decided_comes_back_too(tmp_path: Path) -> None:
+    given = RunConfig("digits", time=90.0, device_kind="h200", epsilon=1.0)
+    assert not given.is_settled
+    settled = replace(given, method="dp-merf", fitted=("a=1", "b=2,3"), fitted_on="a test")
+    assert settled.is_settled
+    write_config(tmp_path, settled)
+    assert read_config(tmp_path) == settled
+
+
+def test_nothing_is_decided_of_what_is_recommended() -> None:
+    given = RunConfig("digits", epsilon=1.0)
+    for more in ({"time": None}, {"preset": "default"}, {"fitted": ("a=1",)}):
+        assert not replace(given, **more).is_settled  # type: ignore[arg-type]
+        assert replace(given, method="dp-merf", **more).is_settled  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("began", "asked", "differing"),
+    [
+        ({"fitted": ("a=1",), "fitted_on": "x"}, {}, []),
+        ({"fitted": ("a=1",), "fitted_on": "x"}, {"method": RECOMMENDED}, []),
+        ({"fitted": ("a=1",), "fitted_on": "x"}, {"time": 60.0}, ["--time"]),
+        ({"fitted": ("a=1",), "fitted_on": "x"}, {"time": None}, ["--time"]),
+        ({"fitted": ("a=1",), "fitted_on": "x"}, {"device_kind": "cpu"}, ["--device-kind"]),
+        ({"fitted": ("a=1",), "fitted_on": "x"}, {"method": "dpdm"}, ["--method"]),
+        ({"time": None}, {}, []),  # a preset that stayed within the time, or version 0.1
+        ({"time": None}, {"preset": "default"}, ["--preset"]),
+        ({"time": None}, {"changes": ("a=1",)}, ["--set"]),
+    ],
+)
+def test_what_was_left_open_is_as_it_was_decided(
+    began: dict[str, Any], asked: dict[str, Any], differing: list[str]
+) -> None:
+    usual = RunConfig("digits", "dp-merf", epsilon=1.0)
+    first, again = replace(usual, **began), replace(usual, **asked)
+    assert first.differing(again.decided_as(first)) == differing
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
@@ -49,6 +87,10 @@ def test_one_public_input_needs_no_tuple() -> None:
         ({"noise": "pink"}, "--noise must be exact or float, not 'pink'"),
         ({"samples": 0}, "--samples must lie between 1 and"),
         ({"limit": 1}, "--limit must be at least 2"),
+        ({"time": 0.5}, "--time must be a second or more, and finite, not 0.5 s"),
+        ({"time": float("nan")}, "--time must be a second or more"),
+        ({"time": float("inf")}, "--time must be a second or more"),
+        ({"device_kind": "h100"}, r"--device-kind 'h100' has no rates; did you mean h200\?"),
         ({"unit": "digit", "label": "digit"}, "they must differ"),
     ],
 )

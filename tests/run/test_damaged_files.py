@@ -6,6 +6,7 @@ import errno
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests import drawing
 from tests.workplace import SMALL_MERF, Workplace
@@ -80,12 +81,30 @@ def test_a_damaged_file_of_a_run_is_named(finished: Workplace, name: str) -> Non
 def test_a_setting_of_another_type_is_named(finished: Workplace, tmp_path: Path, line: str) -> None:
     key = line.partition(":")[0]
     text = (finished / "runs/out/config.yaml").read_text()
-    kept = [row for row in text.splitlines() if not row.startswith((key, "changes", "- "))]
-    (tmp_path / "config.yaml").write_text("\n".join([*kept, line]))
+    kept = {name: value for name, value in yaml.safe_load(text).items() if name != key}
+    (tmp_path / "config.yaml").write_text(f"{yaml.safe_dump(kept)}{line}\n")
     with pytest.raises(UserError, match=f"{key} cannot be"):
         read_config(tmp_path)
     (tmp_path / "config.yaml").write_text(text)
     assert read_config(tmp_path).source == "photos"
+
+
+def test_a_run_that_was_begun_before_settings_were_fitted_reads(
+    finished: Workplace, tmp_path: Path
+) -> None:
+    """Version 0.1 wrote none of these, and took presets alone."""
+    whole = yaml.safe_load((finished / "runs/out/config.yaml").read_text())
+    newer = ("time", "device_kind", "fitted", "fitted_on")
+    older = {name: value for name, value in whole.items() if name not in newer}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(older))
+    config = read_config(tmp_path)
+    assert (config.time, config.device_kind, config.fitted, config.fitted_on) == (
+        None,
+        None,
+        (),
+        None,
+    )
+    assert config.is_settled
 
 
 def test_a_book_that_ends_in_the_middle_of_a_line_is_warned_of(finished: Workplace) -> None:

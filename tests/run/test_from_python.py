@@ -14,8 +14,8 @@ CHANGES = tuple(word for word in SMALL_MERF if "=" in word)
 
 
 def config(source: Path | str, **more: object) -> understudy.RunConfig:
-    settings = {"method": "dp-merf", "epsilon": 1.0, "changes": CHANGES, "samples": 20, **more}
-    return understudy.RunConfig(str(source), **settings)  # type: ignore[arg-type]
+    settings = {"method": "dp-merf", "epsilon": 1.0, "changes": CHANGES, "samples": 20}
+    return understudy.RunConfig(str(source), time=None, **settings | more)  # type: ignore[arg-type]
 
 
 def test_the_main_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

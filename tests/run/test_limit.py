@@ -46,7 +46,7 @@ def test_one_record_more_moves_nothing_else(train: Records) -> None:
 
 
 def test_a_run_declares_what_it_uses(tmp_path: Path) -> None:
-    config = RunConfig("digits", "dp-merf", 1.0, limit=50)
+    config = RunConfig("digits", "dp-merf", 1.0, limit=50, time=None)
     prepared = prepare(config, tmp_path, Silent())
     assert prepared.facts.count == 50
     assert prepared.facts.counts == {"train": 50}
@@ -55,7 +55,7 @@ def test_a_run_declares_what_it_uses(tmp_path: Path) -> None:
     assert len(prepared.material.test) == 50
     assert sample_count(prepared) == 50
     assert run_facts(prepared, NoiseSource()).to_json()["limit"] == 50
-    whole = prepare(RunConfig("digits", "dp-merf", 1.0, samples=9), tmp_path, Silent())
+    whole = prepare(RunConfig("digits", "dp-merf", 1.0, samples=9, time=None), tmp_path, Silent())
     assert sample_count(whole) == 9
     assert "limit" not in run_facts(whole, NoiseSource()).to_json()
 

@@ -83,7 +83,8 @@ def test_one_part_is_everything_whatever_the_key() -> None:
 
 def prepared(place: Workplace, **more: object) -> Prepared:
     config = RunConfig(
-        str(place / "photos"), TOY, 5.0, label="kind", public=(str(place / "open"),), **more
+        *(str(place / "photos"), TOY, 5.0),
+        **{"label": "kind", "public": (str(place / "open"),), "time": None, **more},
     )  # type: ignore[arg-type]
     return prepare(config, place.home, Silent())
 

@@ -43,7 +43,8 @@ def prepared(
     source: str, public: str | None, method: str = "pdp-diffusion", weights: tuple[str, ...] = ()
 ) -> Prepared:
     changes = ("batch=8",) if method in ("pdp-diffusion", "dp-feta") else ()
-    config = RunConfig(source, method, 1.0, public=public, weights=weights, changes=changes)  # type: ignore[arg-type]
+    given = {"public": public, "weights": weights, "changes": changes, "time": None}
+    config = RunConfig(source, method, 1.0, **given)  # type: ignore[arg-type]
     return prepare(config, None, Silent(), split_key=KEY)
 
 
@@ -83,7 +84,7 @@ def test_images_of_many_sizes_are_taken_at_one_that_is_asked_for(
     with pytest.raises(UserError, match="--channels"):
         prepared("digits", photos)
     config = RunConfig("digits", "pdp-diffusion", 1.0, public=(photos,), changes=("batch=8",))
-    config = replace(config, size=16, channels=1)
+    config = replace(config, size=16, channels=1, time=None)
     found = prepare(config, None, Silent(), split_key=KEY).public
     assert public.public_part(found.records["records"]).shape == (1, 16, 16)
 

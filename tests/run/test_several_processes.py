@@ -7,6 +7,7 @@ import os
 import re
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -44,6 +45,7 @@ from understudy.privacy.team.doors import FollowingDoor
 from understudy.privacy.team.team import Team
 from understudy.progress import Silent
 from understudy.run import start
+from understudy.run.choosing import settle
 from understudy.run.config import RunConfig
 from understudy.run.team_worker import work_for_leader
 
@@ -163,11 +165,13 @@ def _in_process(place: Workplace, words: tuple[str, ...]) -> int:
 
 
 def test_every_process_draws_from_a_secret_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who joins in a follower is as secret as in the first: its stream is no public seed's."""
+    """Who joins in a follower is as secret as in the first: its stream is no public seed's. And
+    it tries no settings, which might come out otherwise than those of the first."""
+    monkeypatch.setattr(settle, "trial", mock.Mock(side_effect=AssertionError("tried")))
     drawn: list[NoiseSource] = []
     monkeypatch.setattr(start, "work_for_leader", lambda _, __, noise: drawn.append(noise))
     monkeypatch.setattr(Team, "number", lambda *_: 0)
-    config = RunConfig("digits", "dp-gan", 10.0, delta=1e-3)
+    config = RunConfig("digits", "dp-gan", 10.0, delta=1e-3, time=1.0)
     seeded = replace(config, insecure_noise_seed=3)
     for asked in (config, config, seeded):
         start.execute_along(asked, Team(1, 2, torch.device("cpu")))

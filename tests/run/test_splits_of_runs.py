@@ -14,7 +14,7 @@ from understudy.data.catalog import catalog
 from understudy.data.records import Records
 from understudy.progress import Silent
 from understudy.run.config import RunConfig
-from understudy.run.prepare import gather
+from understudy.run.material import gather
 
 RUN = (*SMALL_MERF, "--epsilon", "1", "-o", "out")
 

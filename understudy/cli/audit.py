@@ -92,6 +92,7 @@ def command(
     if math.isinf(epsilon):
         raise UserError(f"--epsilon must be a finite number above 0, not {epsilon}.")
     config = RunConfig(
+        time=None,
         source=data,
         method=method,
         epsilon=epsilon,

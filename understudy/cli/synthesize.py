@@ -21,19 +21,23 @@ from understudy.cli.options import (
     DatasetName,
     Delta,
     Device,
+    DeviceKind,
     Hide,
     Home,
     Keep,
-    MethodName,
+    Label,
+    MethodOrBest,
     Preset,
     Public,
     Runs,
     Seed,
     Settings,
     Size,
+    Time,
     Unit,
     Weights,
     names,
+    seconds_of,
 )
 from understudy.errors import UserError
 
@@ -47,16 +51,18 @@ if TYPE_CHECKING:
 @guarded
 def command(
     data: Data,
-    method: MethodName,
+    method: MethodOrBest = None,
     out: Annotated[
         Path | None,
         typer.Option(
             "-o", "--out", help="The release to write.", show_default="DATA-METHOD-epsilonE"
         ),
     ] = None,
+    time: Time = None,
+    device_kind: DeviceKind = None,
     epsilon: Annotated[float | None, typer.Option(help="The privacy budget.")] = None,
     delta: Delta = 1e-5,
-    label: Annotated[str | None, typer.Option(help="The attribute to learn.")] = None,
+    label: Label = None,
     unit: Unit = None,
     count: Count = None,
     size: Size = None,
@@ -98,11 +104,11 @@ def command(
     home: Home = None,
 ) -> None:
     """Make a synthetic stand-in for DATA and release it with a claim that can be checked."""
-    from understudy.run.config import RunConfig
+    from understudy.run.config import RECOMMENDED, RunConfig
 
     config = RunConfig(
         source=data,
-        method=method,
+        method=method or RECOMMENDED,
         epsilon=epsilon,
         delta=delta,
         label=label,
@@ -127,6 +133,8 @@ def command(
         selection_covered=selection_covered,
         noise=noise,
         insecure_noise_seed=insecure_noise_seed,
+        time=_time(time, preset),
+        device_kind=device_kind,
     )
     out = out or Path(_release_name(config))
     asked = _Asked(config, out, runs / _run_name(name, out), resume, sign, title, home)
@@ -198,10 +206,27 @@ class _Asked:
 
 def _release_name(config: RunConfig) -> str:
     """What a release is called that nobody named, in the folder where one works."""
+    from understudy.run.config import RECOMMENDED
+
     data = config.dataset or Path(config.source).name
     budget = "" if config.epsilon is None else f"-epsilon{config.epsilon:g}"
-    words = f"{data}-{Path(config.method).name}{budget}"
+    method = "" if config.method == RECOMMENDED else f"-{Path(config.method).name}"
+    words = f"{data}{method}{budget}"
     return re.sub(r"[^A-Za-z0-9._-]+", "-", words).strip("-.")
+
+
+def _time(asked: str | None, preset: str | None) -> float | None:
+    """Seconds that settings are fitted into; several processes cannot try each for itself."""
+    from understudy.run.config import TEN_MINUTES
+
+    together = "WORLD_SIZE" in os.environ
+    if asked is None:
+        return None if together or preset is not None else TEN_MINUTES
+    if together:
+        raise UserError("--time is for one process; under torchrun choose settings by --preset.")
+    if preset is not None:
+        raise UserError("--time fits settings and --preset names them; give one of the two.")
+    return seconds_of(asked)
 
 
 def _run_name(name: str | None, out: Path) -> str:
@@ -253,7 +278,7 @@ def _show_preview(found: Preview, as_json: bool) -> None:
     parts = {part: n for part, n in shown["counts"].items() if n != shown["count"]}
     used = "".join(f", {n:,} of them to {part}" for part, n in parts.items())
     typer.echo(f"declared count {shown['count']:,}{used}; makes {shown['records']:,} records")
-    typer.echo(f"settings: preset {shown['preset']}")
+    typer.echo(f"method {shown['method']}; settings: {_settings_in_words(found)}")
     for given in shown["public_inputs"]:
         licence = given["licence"] or "unknown"
         typer.echo(f"public {given['kind']}: {given['use']} = {given['name']} (licence: {licence})")
@@ -267,9 +292,14 @@ def _show_preview(found: Preview, as_json: bool) -> None:
         typer.echo(f"    {mechanism_from_json(mechanism).words()}")
     if shown["expected"]:
         expected = shown["expected"]
-        time = duration(expected["seconds"])
-        typer.echo(f"expected on two cores: about {time}, {expected['gigabytes']} GB")
+        took = duration(expected["seconds"])
+        typer.echo(f"expected {expected['where']}: about {took}, {expected['gigabytes']} GB")
     typer.echo("Nothing was spent and nothing was written.")
+
+
+def _settings_in_words(found: Preview) -> str:
+    config, preset = found.prepared.config, found.prepared.settings.preset
+    return f"preset {preset}" if not config.fitted else f"{preset} ({', '.join(config.fitted)})"
 
 
 def _show_result(result: RunResult, as_json: bool) -> None:

@@ -25,7 +25,7 @@ import numpy as np
 from PIL import Image, ImageFile
 
 from understudy.data.records import Array
-from understudy.errors import UserError
+from understudy.errors import MixedSizesError, UserError
 from understudy.progress import Progress, Silent
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
@@ -195,7 +195,7 @@ class ImageStack:
                 "one kind, or pass --channels 1 (grey) or --channels 3 (colour)."
             )
         if shape != first:
-            raise UserError(
+            raise MixedSizesError(
                 f"{self._first} is {first[2]}x{first[1]} pixels but {name} is "
                 f"{shape[2]}x{shape[1]}; pass {_sizes_up_to(min(*first[1:], *shape[1:]))} to "
                 "crop and resize every image to one size."

@@ -1,4 +1,4 @@
-"""What there is to choose from: methods, datasets, and a method for some data."""
+"""What there is to choose from: methods and datasets."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import os
 from typing import TYPE_CHECKING
 
 from understudy.data.catalog import DATA_VARIABLE, catalog
-from understudy.data.load import Dataset, load
 from understudy.errors import UserError
 from understudy.methods.config import ResolvedConfig, describe_config, resolve_config
-from understudy.methods.contract import Facts, Forecasting, Method
+from understudy.methods.contract import Method
 from understudy.methods.info import MethodInfo, PublicRecords, PublicWeights
-from understudy.methods.needs import require_packages
 from understudy.methods.presets import DEFAULT, find_presets
 from understudy.methods.registry import get_method, method_names
-from understudy.progress import Progress
-from understudy.run.listing import Listing, duration
+from understudy.run.listing import Listing
 
 if TYPE_CHECKING:
     from understudy.evaluation.metric import Row
@@ -76,27 +73,6 @@ def _input_in_words(entry: PublicRecords | PublicWeights) -> str:
     needed = "needed" if entry.needed else "not needed"
     how = needed if usual is None else f"{usual} unless another is named"
     return f"takes {option} ({how}): {entry.summary}"
-
-
-def advise(source: str, progress: Progress) -> Listing:
-    """Which methods can take this data, with what preset, and roughly at what cost.
-
-    Looks at the form of the data only (size, number of classes, how many), which every
-    plan takes as public.
-    """
-    from understudy.run.config import RunConfig
-    from understudy.run.prepare import training_count  # here: a listing of datasets needs no torch
-
-    dataset = load(source, progress=progress)
-    count = len(next(iter(dataset.parts.values())))
-    train = training_count(count, dataset, RunConfig.holdout)
-    rows = tuple(_advice(get_method(m), dataset, count, train) for m in method_names())
-    form = "x".join(str(side) for side in dataset.shape)
-    before = (
-        f"{dataset.name}: about {count:,} records of {form}, {len(dataset.schema.classes)} classes",
-        "",
-    )
-    return Listing(("method", "preset", "tuned on", "on two cores", "what it does"), rows, before)
 
 
 def list_datasets() -> Listing:
@@ -165,36 +141,6 @@ def _method_row(name: str) -> tuple[str, str, str, str]:
     except UserError as error:
         return name, "-", "-", str(error)
     return info.name, info.family, info.claim, info.summary
-
-
-def _advice(
-    method: Method, dataset: Dataset, count: int, learnt: int
-) -> tuple[str, str, str, str, str]:
-    name = dataset.name if dataset.public else None
-    settings = resolve_config(method, name)
-    tuned = any(p.dataset == name for p in find_presets(method).entries if name)
-    preset = settings.preset if tuned or not name else f"{settings.preset} (none for {name})"
-    info, expected = method.info, _expected(method, settings, dataset, count, learnt)
-    return info.name, preset, settings.tuned_on, expected, info.summary
-
-
-def _expected(
-    method: Method, settings: ResolvedConfig, dataset: Dataset, count: int, learnt: int
-) -> str:
-    """How long it would take, or why these settings cannot be used on such data."""
-    if method.info.hides:
-        return "depends on what --hide and --keep name"
-    try:
-        require_packages(method.info)
-        counts = method.info.declared_counts(learnt)
-        facts = Facts(count, counts, dataset.shape, dataset.schema)
-        method.spend(settings.config, facts)(1.0)
-    except UserError as error:
-        return str(error)
-    if not isinstance(method, Forecasting):
-        return "-"
-    found = method.forecast(settings.config, facts)
-    return f"about {duration(found.seconds)}, {found.gigabytes:.1f} GB"
 
 
 def _cells(row: Row) -> tuple[str, str, str, str]:

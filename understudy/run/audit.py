@@ -21,9 +21,10 @@ from understudy.privacy.ledger.journal import Journal
 from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.plan.plan import Budget, Plan, json_number
 from understudy.progress import Progress, Silent
+from understudy.run.books import open_book
 from understudy.run.config import RunConfig
 from understudy.run.context import RunContext, choose_device
-from understudy.run.prepare import Prepared, calibrate, open_book, prepare, run_facts
+from understudy.run.prepare import Prepared, calibrate, prepare, run_facts
 from understudy.run.public import cache_beside, public_inputs
 
 FORMAT = "understudy-audit/1"
@@ -86,7 +87,8 @@ def audit_method(
     home: Path | None = None,
     progress: Progress | None = None,
 ) -> MethodAudit:
-    """Run a method once as it would run for release, with canaries, and bound its epsilon.
+    """Run a method once as it would run for release by its preset, with canaries, and bound its
+    epsilon.
 
     Guarantee: the run is entered in the account book for audit before the first record is
     used, with its whole plan, and can never be released. The plan is the one that a release
@@ -99,14 +101,13 @@ def audit_method(
     choose_device(config.device)
     if out is not None and out.exists():
         raise UserError(f"-o {out} exists already; choose another or delete it.")
-    prepared = prepare(config, home, shown)
+    prepared = prepare(replace(config, time=None), home, shown)
     claimed = claim_to_audit(prepared)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         result = _audit(prepared, claimed, audit, _Means(folder, home, shown, noise_factor))
-        found = MethodAudit(
-            config.method, prepared.material.dataset.name, result, noise_factor, claimed
-        )
+        method, dataset = prepared.config.method, prepared.material.dataset.name
+        found = MethodAudit(method, dataset, result, noise_factor, claimed)
         if out is not None:
             _keep(out, found, folder)
     return found

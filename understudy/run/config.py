@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from understudy.durable import write_durably
 from understudy.errors import UserError, did_you_mean, reading
+from understudy.methods.machines import machine
 from understudy.methods.registry import method_name
 from understudy.privacy.plan.mechanisms import NOISES
 from understudy.privacy.plan.plan import Budget
@@ -18,6 +19,11 @@ from understudy.privacy.plan.plan import Budget
 FILE = "config.yaml"
 MOST_RECORDS = 10**12
 """More than anybody has; every whole number up to here is exact as a float, too."""
+
+RECOMMENDED = "recommended"
+"""As `method`: whichever is recommended for such data."""
+
+TEN_MINUTES = 600.0
 
 NOTHING_SELECTED = "nothing"
 """As `selected_by`: the owner declares that no setting was chosen by private records."""
@@ -28,6 +34,7 @@ class RunConfig:
     """One method on one dataset at one budget and seed.
 
     source: what `understudy.data.load` takes.
+    method: its name; by default the one that is recommended for such data.
     epsilon: None asks for no guarantee (an empirical run).
     public, weights: the public inputs of the method, each as `NAME=DATA` or `NAME=FILE`; DATA or
         FILE alone where the method takes one. One word stands for a tuple of one.
@@ -36,7 +43,12 @@ class RunConfig:
     holdout: the fraction kept from the method for evaluation, where the source gives no
         test part of its own.
     dataset: the owner's name for the data, under which the account book adds up.
-    preset: the name of the method's settings to start from; None takes the best match.
+    preset: the name of the method's settings to start from; None takes the best match, or, where
+        none was made for these data, settings by rule.
+    time: seconds that settings by rule are fitted into; None takes presets as they are.
+    device_kind: fit them for this kind of machine, by its rates; None tries them here.
+    fitted, fitted_on: the settings that the rule chose, as `key=value`, and what it was made on in
+        words. The run writes them; nobody has to give them.
     changes: method settings as `key=value`, on top of the preset.
     samples: how many records to make; None makes as many as the training part declares.
     selected_among, selected_by, selection_covered: what these settings were chosen among,
@@ -50,8 +62,8 @@ class RunConfig:
     """
 
     source: str
-    method: str
-    epsilon: float | None
+    method: str = RECOMMENDED
+    epsilon: float | None = None
     delta: float = 1e-5
     label: str | None = None
     unit: str | None = None
@@ -76,6 +88,10 @@ class RunConfig:
     noise: str | None = None
     limit: int | None = None
     insecure_noise_seed: int | None = None
+    time: float | None = TEN_MINUTES
+    device_kind: str | None = None
+    fitted: tuple[str, ...] = ()
+    fitted_on: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "method", method_name(self.method))
@@ -103,6 +119,19 @@ class RunConfig:
         if self.unit is not None and self.unit == self.label:
             raise UserError(f"--unit and --label both name {self.unit!r}; they must differ.")
         self._check_selection()
+        self._check_time()
+
+    def _check_time(self) -> None:
+        if self.time is not None and not 1 <= self.time < math.inf:
+            raise UserError(f"--time must be a second or more, and finite, not {self.time:g} s.")
+        if self.device_kind is not None:
+            machine(self.device_kind)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether method and settings are decided; see `understudy.run.choosing`."""
+        decided = self.time is None or self.preset is not None or bool(self.fitted)
+        return decided and self.method != RECOMMENDED
 
     def _check_selection(self) -> None:
         if self.selected_among and not self.selected_by:
@@ -115,6 +144,13 @@ class RunConfig:
     @property
     def _nothing_selected(self) -> bool:
         return self.selected_by == NOTHING_SELECTED
+
+    def decided_as(self, began: RunConfig) -> RunConfig:
+        """This config with what it leaves open as another one was decided."""
+        method = began.method if self.method == RECOMMENDED else self.method
+        if self.time is not None and began.time is None:
+            return replace(self, method=method, time=None)  # it began by a preset that fitted
+        return replace(self, method=method, fitted=began.fitted, fitted_on=began.fitted_on)
 
     def budget(self) -> Budget:
         if self.epsilon is None:
@@ -173,6 +209,7 @@ def _from_mapping(data: Any, path: Path) -> RunConfig:
         if key not in known:
             raise UserError(f"{path}: no setting {key!r}; {did_you_mean(str(key), known)}")
     values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+    values.setdefault("time", None)  # version 0.1 knew presets alone
     if isinstance(values.get("public"), str | None):
         values["public"] = several(values.get("public"))  # as version 0.1 wrote it
     hints = get_type_hints(RunConfig)

@@ -70,6 +70,7 @@ def _one_thread() -> Iterator[None]:
 def _run(folder: Path, method: str, home: Path, progress: Progress) -> DemoRun:
     progress.say(f"{method} on digits at epsilon {EPSILON:g}")
     config = RunConfig(
+        time=None,
         source="digits",
         method=method,
         epsilon=EPSILON,

@@ -32,19 +32,13 @@ from understudy.privacy.ledger.released import released_ledger
 from understudy.progress import Progress, Silent
 from understudy.release.build import reckon
 from understudy.release.leaks import private_columns
+from understudy.run.books import open_book
 from understudy.run.config import RunConfig
 from understudy.run.context import choose_device
 from understudy.run.folder import RunFolder
+from understudy.run.material import declared_counts, gather, warn_of_empty_parts
 from understudy.run.preflight import check_places
-from understudy.run.prepare import (
-    Prepared,
-    declare,
-    declared_counts,
-    delta_warning,
-    gather,
-    open_book,
-    warn_of_empty_parts,
-)
+from understudy.run.prepare import Prepared, declare, delta_warning
 from understudy.run.start import begin, check_same_facts, enter_and_execute, noise_of, resumed
 from understudy.run.titles import name_for_others
 
@@ -186,7 +180,7 @@ def _learn_through_the_door(
     progress: Progress,
 ) -> PublishedEncoder:
     config = request.run
-    folder = resumed(path, config, home) if resume else None
+    folder = resumed(path, config, home)[0] if resume else None
     prepared = _prepare(request, home, progress)
     schema = _published_schema(request, prepared.material.dataset)
     warning = delta_warning(prepared)

@@ -24,12 +24,13 @@ from understudy.progress import Progress, Silent
 from understudy.release.claim import Claim
 from understudy.release.load import load_release
 from understudy.release.manifest import MANIFEST, hash_file
+from understudy.run.books import open_book, require_own_book
 from understudy.run.composed import composed_with_one_more
 from understudy.run.config import read_config
 from understudy.run.folder import RunFolder
 from understudy.run.limit import limited_protocol
 from understudy.run.outside_test import outside_test
-from understudy.run.prepare import Prepared, open_book, prepare, require_own_book
+from understudy.run.prepare import Prepared, prepare
 from understudy.run.reports import write_run_reports
 
 

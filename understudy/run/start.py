@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from understudy.errors import UserError
@@ -11,20 +12,18 @@ from understudy.privacy.ledger.account_book import Book
 from understudy.privacy.noise.source import NoiseSource
 from understudy.privacy.team.team import Team
 from understudy.progress import Progress, Silent
+from understudy.run.books import open_book, require_own_book
 from understudy.run.config import RunConfig, read_config, write_config
 from understudy.run.execute_plan import MethodInputs, execute_plan
 from understudy.run.folder import RunFolder, create_run_folder
-from understudy.run.prepare import (
-    Prepared,
-    calibrate,
-    open_book,
-    prepare,
-    require_own_book,
-    run_facts,
-    sample_count,
-)
+from understudy.run.prepare import Prepared, calibrate, prepare, run_facts, sample_count
 from understudy.run.public import cache_beside, public_inputs
 from understudy.run.team_worker import work_for_leader
+
+
+def taken_together(config: RunConfig, team: Team) -> RunConfig:
+    """The config that all processes of a team can follow: tried by each, settings would differ."""
+    return config if team.size == 1 else replace(config, time=None)
 
 
 def noise_of(config: RunConfig, rank: int = 0) -> NoiseSource:
@@ -34,20 +33,22 @@ def noise_of(config: RunConfig, rank: int = 0) -> NoiseSource:
     return NoiseSource.insecure(config.insecure_noise_seed + (rank << 64))
 
 
-def resumed(path: Path, config: RunConfig, home: Path | None) -> RunFolder:
-    """The folder of an earlier start.
+def resumed(path: Path, config: RunConfig, home: Path | None) -> tuple[RunFolder, RunConfig]:
+    """The folder of an earlier start, and its config.
 
     Guarantee: a run goes on with the options it began with, and in the book that it stands in.
+    What it had left open stays as it was decided when it began.
     """
-    differing = read_config(path).differing(config)
+    began = read_config(path)
+    differing = began.differing(config.decided_as(began))
     if differing:
         raise UserError(
             f"--resume must repeat the run's options, as in {path / 'config.yaml'}; "
             f"not the same: {', '.join(differing)}."
         )
     folder = RunFolder(path)
-    require_own_book(config, folder, home)
-    return folder
+    require_own_book(began, folder, home)
+    return folder, began
 
 
 def begin(
@@ -115,7 +116,7 @@ def execute_along(config: RunConfig, team: Team, *, home: Path | None = None) ->
     nothing, there or elsewhere.
     """
     team.number()
-    prepared = prepare(config, home, Silent())
+    prepared = prepare(taken_together(config, team), home, Silent())
     inputs = method_inputs(prepared, open_book(config, home))
     work_for_leader(inputs, team, noise_of(config, team.rank))
 

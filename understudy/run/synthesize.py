@@ -11,8 +11,8 @@ from typing import Any
 from understudy.data.contact_sheet import to_html
 from understudy.data.records import Records
 from understudy.errors import RunFailed
-from understudy.methods.contract import Forecasting
-from understudy.privacy.ledger.account_book import Book, book_name
+from understudy.methods.config import config_to_json
+from understudy.methods.rules import find_rule
 from understudy.privacy.plan.plan import Plan
 from understudy.privacy.team.team import Team
 from understudy.progress import Progress, Silent
@@ -20,27 +20,29 @@ from understudy.release.claim import Claim
 from understudy.release.gate import run_refusals
 from understudy.release.near_copies import CopyScan, scan_copies
 from understudy.release.words import epsilon_in_words
+from understudy.run.books import look_book, open_book
+from understudy.run.choosing.expected import Expected, expected_of
+from understudy.run.choosing.settle import where_in_words
 from understudy.run.claiming import claim_of, facts_of, tuning_of_run
 from understudy.run.composed import Composed, composed_with
 from understudy.run.config import RunConfig
-from understudy.run.context import choose_device
 from understudy.run.folder import RunFolder
 from understudy.run.notices import notices
 from understudy.run.preflight import check_means, check_places, check_words
-from understudy.run.prepare import (
-    Prepared,
-    calibrate,
-    delta_warning,
-    open_book,
-    prepare,
-    sample_count,
-)
+from understudy.run.prepare import Prepared, calibrate, delta_warning, prepare, sample_count
 from understudy.run.public import public_facts
 from understudy.run.publish import Target, publish
 from understudy.run.reports import may_be_shown, terms_warning, write_run_reports
 from understudy.run.reservation import check_not_taken, give_up, reserved
 from understudy.run.sampling import sample
-from understudy.run.start import begin, check_same_facts, enter_and_execute, noise_of, resumed
+from understudy.run.start import (
+    begin,
+    check_same_facts,
+    enter_and_execute,
+    noise_of,
+    resumed,
+    taken_together,
+)
 from understudy.run.titles import RELEASE, release_title
 from understudy.run.tuning import EarlierRuns, question_selection
 
@@ -80,6 +82,7 @@ class Preview:
     prepared: Prepared
     plan: Plan
     composed: Composed
+    expected: Expected | None
 
     def __repr__(self) -> str:
         cost = f"epsilon {epsilon_in_words(self.plan.epsilon)}, delta {self.plan.delta:g}"
@@ -87,7 +90,6 @@ class Preview:
 
     def to_json(self) -> dict[str, Any]:
         plan = self.plan.to_json()
-        forecast = forecast_of(self.prepared)
         return {
             "epsilon": plan["epsilon"],
             "delta": self.plan.delta,
@@ -99,29 +101,26 @@ class Preview:
             "composed": self.composed.to_json(),
             "plan": plan,
             "public_inputs": [one.to_json() for one in public_facts(self.prepared.public)],
+            "method": self.prepared.config.method,
             "preset": self.prepared.settings.preset,
-            "expected": forecast,
+            "settings": config_to_json(self.prepared.settings.config),
+            "expected": None if self.expected is None else self.expected.to_json(),
         }
 
 
-def forecast_of(prepared: Prepared) -> dict[str, float] | None:
-    """Rough seconds and gigabytes on two CPU cores, where the method can tell."""
-    if not isinstance(prepared.method, Forecasting):
+def time_warning(prepared: Prepared, seconds: float | None) -> str | None:
+    """Said before anything is spent, where a run would take hours."""
+    hours = (seconds or 0.0) / 3600
+    if hours < _LONG_HOURS:
         return None
-    found = prepared.method.forecast(prepared.settings.config, prepared.facts)
-    return {"seconds": round(found.seconds), "gigabytes": round(found.gigabytes, 1)}
-
-
-def time_warning(prepared: Prepared) -> str | None:
-    """Said before anything is spent, where a processor would take hours."""
-    found = forecast_of(prepared)
-    hours = 0.0 if found is None else found["seconds"] / 3600
-    if hours < _LONG_HOURS or choose_device(prepared.config.device).type != "cpu":
-        return None
+    config, where = prepared.config, where_in_words(prepared.config)
+    by_rule = find_rule(prepared.method, prepared.facts, config.epsilon) is not None
+    by_hand = config.preset is not None or config.changes
+    mend = "; --time 10m, without --preset and --set, takes settings that fit"
     return (
-        f"{prepared.config.method} with these settings is forecast to take about {hours:,.0f} "
-        "hours on two processor cores; it is made for a GPU. Once begun it costs its whole plan, "
-        "also if it is stopped."
+        f"{config.method} with these settings is forecast to take about {hours:,.0f} hours {where}"
+        f"{mend if by_rule and by_hand else ''}. Once begun it costs its whole plan, also if it is "
+        "stopped."
     )
 
 
@@ -145,19 +144,27 @@ def preview(
     if out is not None:
         path = run_folder or Path("runs") / Path(out).name
         _check_place(config, Path(out), path, resume, home)
+        if resume:
+            config = resumed(path, config, home)[1]
     check_means(config, signing_key, title)
     prepared = prepare(config, home, shown, split_key=secrets.token_bytes(32))
     check_words(prepared.facts.schema, release_title(title, prepared), config.unit)
-    book = Book.look(config.dataset or book_name(config.source), home)
-    question_selection(config, EarlierRuns.beside(book.runs(), None))
-    _say_beforehand(prepared, shown)
+    if not resume:
+        question_selection(config, EarlierRuns.beside(look_book(config, home).runs(), None))
+    config, expected = prepared.config, expected_of(prepared, shown, tries=True)
+    _say_beforehand(prepared, expected, shown)
     plan = calibrate(prepared)
-    return Preview(prepared, plan, composed_with(config, plan, home))
+    return Preview(prepared, plan, composed_with(config, plan, home), expected)
 
 
-def _say_beforehand(prepared: Prepared, progress: Progress) -> None:
-    warnings = (delta_warning(prepared), time_warning(prepared), terms_warning(prepared.config))
-    for words in (*filter(None, warnings), *notices(prepared)):
+def _say_beforehand(prepared: Prepared, expected: Expected | None, progress: Progress) -> None:
+    seconds = None if expected is None else expected.seconds
+    warnings = (
+        delta_warning(prepared),
+        time_warning(prepared, seconds),
+        terms_warning(prepared.config),
+    )
+    for words in (*filter(None, warnings), *notices(prepared), *prepared.said):
         progress.say(words)
 
 
@@ -182,16 +189,20 @@ def synthesize(
     path = run_folder or Path("runs") / out.name
     _check_place(config, out, path, resume, home)
     check_means(config, signing_key, title)
-    folder = resumed(path, config, home) if resume else None
+    if team is not None:
+        config = taken_together(config, team)
+    folder, config = resumed(path, config, home) if resume else (None, config)
     noise = noise_of(config)
     prepared = prepare(config, home, shown)
+    config = prepared.config
     called = release_title(title, prepared)
     check_words(prepared.facts.schema, called, config.unit)
-    _say_beforehand(prepared, shown)
     book = open_book(config, home)  # before the run folder: a home that cannot be used leaves none
+    if folder is None:
+        question_selection(config, EarlierRuns.beside(book.runs(), None))
+    _say_beforehand(prepared, expected_of(prepared, shown, tries=False), shown)
     with reserved(out, path, home):
         if folder is None:
-            question_selection(config, EarlierRuns.beside(book.runs(), None))
             folder = begin(path, prepared, noise)
         else:
             check_same_facts(folder, prepared, noise)

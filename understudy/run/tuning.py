@@ -8,7 +8,7 @@ from pathlib import Path
 
 from understudy.errors import UserError
 from understudy.evaluation.protocol import load_protocol, protocol_names
-from understudy.methods.config import ResolvedConfig
+from understudy.methods.config import BY_RULE, ResolvedConfig
 from understudy.privacy.ledger.account_totals import BookRun
 from understudy.release.claim import ON_TEST_DATA, Tuning
 from understudy.run.config import NOTHING_SELECTED, RunConfig
@@ -43,7 +43,7 @@ def tuning_of(config: RunConfig, settings: ResolvedConfig, earlier: EarlierRuns)
     that was tuned on this very data is never covered, whatever is declared; settings changed by
     hand are not either.
     """
-    presets = (f"the presets that ship with the method (this one: {settings.preset})",)
+    presets = (_shipped(settings.preset),)
     made = f"what they were made on ({settings.tuned_on})"
     if config.selected_among:
         covered = config.selection_covered and not settings.tuned_on_itself
@@ -60,6 +60,12 @@ def tuning_of(config: RunConfig, settings: ResolvedConfig, earlier: EarlierRuns)
     if settings.changed:
         return Tuning(covered=False)
     return Tuning(True, presets, f"{made}, as far as the owner's account book shows")
+
+
+def _shipped(preset: str) -> str:
+    if preset == BY_RULE:
+        return "the settings by rule that ship with the method"
+    return f"the presets that ship with the method (this one: {preset})"
 
 
 def _criterion(stated: str | None) -> str | None:

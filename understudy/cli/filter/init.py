@@ -68,6 +68,7 @@ def command(
     from understudy.run.encoder import EncoderRequest, init_encoder
 
     config = RunConfig(
+        time=None,
         source=data,
         method=kind,
         epsilon=epsilon,

@@ -18,7 +18,7 @@ import numpy as np
 from understudy.data.records import Array, Images, Records
 from understudy.data.schema import Attribute, Schema
 from understudy.data.sources.raw import Column, RawPart, Value
-from understudy.errors import UserError, did_you_mean
+from understudy.errors import MixedSizesError, UserError, did_you_mean
 from understudy.progress import Progress
 
 MOST_CLASSES = 1000
@@ -157,7 +157,7 @@ def _require_one_form(raw: Mapping[str, RawPart], source: str) -> None:
     forms = {part: content.pixels.shape[1:] for part, content in raw.items()}
     if len(set(forms.values())) > 1:
         told = ", ".join(f"{part} {'x'.join(map(str, form))}" for part, form in forms.items())
-        raise UserError(
+        raise MixedSizesError(
             f"the parts of {source} hold images of different forms ({told}); pass --size and "
             "--channels to make them one."
         )

@@ -119,8 +119,9 @@ def pack(asked: argparse.Namespace) -> None:
     whole plan, as one that is audited and cannot be released."""
     from understudy.bench.away.pack import check_importable
     from understudy.run.audit import audit_plan, check_twin, claim_to_audit, enter_audit, is_public
+    from understudy.run.books import open_book
     from understudy.run.config import RunConfig
-    from understudy.run.prepare import open_book, prepare
+    from understudy.run.prepare import prepare
 
     settings = {"public": asked.public, "changes": tuple(asked.set), "seed": asked.seed}
     config = RunConfig(asked.data, asked.method, asked.epsilon, limit=asked.limit, **settings)

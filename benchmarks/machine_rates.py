@@ -35,6 +35,9 @@ METHODS = {
     "dp-merf": "understudy.methods.dp_merf:DPMerf",
 }
 SAMPLES = 2000
+_NETWORKS = ((32, 4, 32, 1), (32, 4, 512, 2), (64, 4, 256, 2), (32, 2, 128, 4), (64, 2, 32, 2))
+"""Width, patch, batch and draws: small and large in each, so that rates can be told apart."""
+
 MACHINES = Path("understudy/methods/machines.json")
 
 
@@ -44,16 +47,17 @@ def cases(device: str) -> Iterator[tuple[str, tuple[int, ...], int, dict[str, An
     large = {"multipliers": (1, 2), "blocks": (2, 2), "attention": (0,), "central_side": 8}
     for shape in ((1, 28, 28), (3, 32, 32)):
         units = 3000
-        for width, patch, batch, many in ((32, 4, 512, 2), (64, 4, 256, 2), (32, 2, 128, 4)):
+        for width, patch, batch, many in _NETWORKS:
+            central = 32 if batch < 100 else 128
             batch, many = (batch, many) if device == "cpu" else (2 * batch, 4 * many)
             network = {"width": width, "patch": patch, "batch": batch, "multiplicity": many}
-            yield "dp-feta", shape, units, {**small, **network, "central_batch": 128}
+            yield "dp-feta", shape, units, {**small, **network, "central_batch": central}
         if device != "cpu":
             for width, batch in ((64, 1024), (128, 1024)):
                 network = {"width": width, "patch": 2, "batch": batch, "multiplicity": 8}
                 exact = {"precision": "bfloat16", "central_batch": 256}
                 yield "dp-feta", shape, units, {**large, **network, **exact}
-        for batch, width in ((128, 16), (256, 32)):
+        for batch, width in ((32, 16), (128, 16), (256, 32)):
             yield "dp-gan", shape, units, {"batch": batch, "discriminator_width": width}
         for batch, features in ((200, 1000), (500, 1000), (200, 4000)):
             yield "dp-merf", shape, units, {"batch": batch, "features_per_step": features}

@@ -124,7 +124,9 @@ def pack(asked: argparse.Namespace) -> None:
     from understudy.run.prepare import prepare
 
     settings = {"public": asked.public, "changes": tuple(asked.set), "seed": asked.seed}
-    config = RunConfig(asked.data, asked.method, asked.epsilon, limit=asked.limit, **settings)
+    config = RunConfig(
+        asked.data, asked.method, asked.epsilon, limit=asked.limit, time=None, **settings
+    )
     factor = 0.0 if asked.twin else 1.0
     audit = audit_plan(config, asked.canaries, None, asked.view, "f-dp", asked.confidence)
     require_some_power(audit)

@@ -102,6 +102,7 @@ def audited(method: str, epsilon: float, kind: str) -> dict[str, Any]:
         changes=SHORTER.get(method, ()),
         seed=SEED,
         device="cpu",
+        time=None,
     )
     with tempfile.TemporaryDirectory() as home:
         found = audit_method(config, view=view, noise_factor=noise_factor, home=Path(home))

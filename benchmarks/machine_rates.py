@@ -45,8 +45,10 @@ def cases(device: str) -> Iterator[tuple[str, tuple[int, ...], int, dict[str, An
     """Method, shape of images, declared units and settings: from small to large, for the device."""
     small = {"multipliers": (1,), "blocks": (2,), "attention": (0,), "central_side": 8}
     large = {"multipliers": (1, 2), "blocks": (2, 2), "attention": (0,), "central_side": 8}
+    units = 3000
+    tiny = {"width": 32, "patch": 1, "batch": 512, "multiplicity": 4}
+    yield "dp-feta", (1, 8, 8), units, {**small, **tiny, "central_batch": 128}
     for shape in ((1, 28, 28), (3, 32, 32)):
-        units = 3000
         for width, patch, batch, many in _NETWORKS:
             central = 32 if batch < 100 else 128
             batch, many = (batch, many) if device == "cpu" else (2 * batch, 4 * many)
@@ -116,20 +118,22 @@ def write(kind: str, measured: Path, name: str) -> None:
 
 
 def fitted(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """Rates with the least relative error, none below zero."""
-    from scipy.optimize import nnls
+    """Rates with the least error in the logarithm, none below zero."""
+    from scipy.optimize import least_squares
 
     rates = {}
     for kind in sorted({row["kind"] for row in rows}):
         own = [row for row in rows if row["kind"] == kind]
         parts = np.array([[1.0, r["passes"], r["passes"] * r["multiplications"]] for r in own])
-        seconds = np.array([row["seconds"] for row in own])
-        relative = parts / seconds[:, None]
-        scale = relative.max(axis=0)
-        solution, _ = nnls(relative / scale, np.ones(len(own)))
+        relative = parts / np.array([row["seconds"] for row in own])[:, None]
+        scale = relative.mean(axis=0)
+
+        def off(logs: Any, shares: Any = relative / scale) -> Any:
+            return np.log(shares @ np.exp(logs))
+
+        solution = np.exp(least_squares(off, np.full(3, -1.0), bounds=(-30, 10)).x)
         a_round, each, work = solution / scale
-        speed = 1 / work if work > 0 else 1e18
-        rates[kind] = {"round": a_round, "each": each, "speed": speed}
+        rates[kind] = {"round": a_round, "each": each, "speed": 1 / work}
     return rates
 
 

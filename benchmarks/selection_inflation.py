@@ -136,6 +136,7 @@ def release(study: Study, epsilon: float, seed: int) -> Records:
         seed=seed,
         device="cpu",
         changes=study.changes,
+        time=None,
     )
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)

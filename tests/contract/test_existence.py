@@ -25,8 +25,8 @@ from understudy.privacy.noise.source import NoiseSource
 from understudy.progress import Silent
 from understudy.release.facts import RunFacts
 from understudy.run.assumed import assumed_public
-from understudy.run.config import RunConfig
-from understudy.run.prepare import calibrate, prepare, run_facts
+from understudy.run.config import RECOMMENDED, RunConfig
+from understudy.run.prepare import calibrate, form_of, prepare, run_facts
 
 KEY = b"the secret of this dataset"
 Write = Callable[[Path], None]
@@ -39,14 +39,17 @@ def declared(folder: Path, **more: object) -> RunConfig:
 
 def outcome(config: RunConfig) -> object:
     """Everything that stands before the first private step: that the run is refused, or the
-    plan, the facts that methods get, and those that the ledger states."""
+    plan, the facts that methods get, what was settled by what, and what the ledger states."""
     try:
         prepared = prepare(config, None, Silent(), KEY)
         plan = calibrate(prepared).to_json()
     except UserError:
         return "refused"
     stated = run_facts(prepared, NoiseSource()).to_json()
-    return json.dumps([comparable(plan), repr(prepared.facts), stated])
+    settled = replace(prepared.config, source="photos")
+    settled_by = form_of(settled, prepared.material)
+    facts = [repr(one) for one in (prepared.facts, settled, settled_by)]
+    return json.dumps([comparable(plan), facts, stated])
 
 
 @dataclass(frozen=True)
@@ -144,6 +147,25 @@ REFUSED_BOTH = {
     "another column with too many values",
 }
 """For a name: of a folder, or for want of a label's among several columns."""
+
+
+CHOOSING = {"method": RECOMMENDED, "time": 20.0, "device_kind": "cpu"}
+"""Method and settings are left open; rates answer, which are the same at every call."""
+
+
+@pytest.mark.parametrize("pair", NEIGHBOURS)
+def test_one_record_chooses_neither_method_nor_settings(
+    tmp_path: Path, pair: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assemble, "MOST_CLASSES", 3)
+    more, less, options = NEIGHBOURS[pair]
+    found = []
+    for name, write in (("more", more), ("less", less)):
+        folder = tmp_path / name / "photos"
+        write(folder)
+        found.append(outcome(declared(folder, **CHOOSING, **options)))
+    assert found[0] == found[1], "one record decides how the run goes"
+    assert (found[0] == "refused") == (pair in REFUSED_BOTH)
 
 
 @pytest.mark.parametrize("pair", NEIGHBOURS)

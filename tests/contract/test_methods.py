@@ -19,6 +19,18 @@ def test_the_public_contract(workplace: Workplace, name: str) -> None:
     assert said.code == 0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("spread", ["false", "true"])
+def test_the_public_contract_of_releases_without_private_steps(
+    workplace: Workplace, spread: str
+) -> None:
+    """What rules take of dp-feta: the same replay, on other records and another number of them."""
+    settings = ("steps=0", "central_axes_share=0.7", "central_axes_side=4")
+    given = (word for one in (*settings, f"central_spread={spread}") for word in ("--set", one))
+    checks = workplace.run("check-method", "dp-feta", *given, "--json").json()["checks"]
+    assert {c["check"]: c["problem"] for c in checks if not c["passed"]} == {}
+
+
 def test_a_failing_method_gives_exit_code_one(workplace: Workplace) -> None:
     said = workplace.run("check-method", "tests.audit.bad_methods:PlansAndDoesNot")
     assert said.code == 1

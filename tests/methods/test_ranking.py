@@ -22,20 +22,28 @@ def every_kind_of_data() -> Iterator[Measures]:
         yield Measures(channels, side, classes, units, units / classes, epsilon)
 
 
-@pytest.mark.parametrize("public", [False, True])
-def test_all_data_have_a_ranking_of_methods_that_there_are(public: bool) -> None:
+GIVEN = pytest.mark.parametrize("public", [False, True])
+MACHINE = pytest.mark.parametrize("gpu", [False, True])
+
+
+@GIVEN
+@MACHINE
+def test_all_data_have_a_ranking_of_methods_that_there_are(public: bool, gpu: bool) -> None:
     known = set(method_names())
     for measures in every_kind_of_data():
-        found = ranking(measures, public)
+        found = ranking(measures, public=public, gpu=gpu)
         assert found.order
         assert found.because
+        assert found.tuned_on
         assert len(set(found.order)) == len(found.order)
         assert set(found.order) <= known
 
 
-@pytest.mark.parametrize("public", [False, True])
-def test_the_first_takes_what_is_given_and_nothing_else(public: bool) -> None:
-    for name in {ranking(measures, public).order[0] for measures in every_kind_of_data()}:
+@GIVEN
+@MACHINE
+def test_the_first_takes_what_is_given_and_nothing_else(public: bool, gpu: bool) -> None:
+    orders = {ranking(m, public=public, gpu=gpu).order for m in every_kind_of_data()}
+    for name in {order[0] for order in orders}:
         info = get_method(name).info
         assert bool(info.public_records) == public
         assert info.claim == "central"
@@ -45,22 +53,24 @@ def test_the_first_takes_what_is_given_and_nothing_else(public: bool) -> None:
 
 def test_what_is_asked_is_declared() -> None:
     for entry in module._entries():
-        assert set(entry) <= {"when", "public", "order", "because"}
+        assert set(entry) <= {"when", "public", "gpu", "order", "because", "tuned_on"}
         assert set(entry.get("when", {})) <= {field.name for field in fields(Measures)}
 
 
 def test_the_last_entry_that_holds_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = [
-        {"order": ["a", "b"], "because": "usual"},
-        {"when": {"channels": 3}, "order": ["b", "a"], "because": "colour"},
-        {"when": {"units": [0, 100]}, "order": ["c"], "because": "few"},
-        {"public": True, "order": ["d"], "because": "given"},
+        {"order": ["a", "b"], "because": "usual", "tuned_on": "x"},
+        {"when": {"channels": 3}, "order": ["b", "a"], "because": "colour", "tuned_on": "x"},
+        {"when": {"units": [0, 100]}, "order": ["c"], "because": "few", "tuned_on": "y"},
+        {"gpu": True, "order": ["e"], "because": "fast", "tuned_on": "z"},
+        {"public": True, "order": ["d"], "because": "given", "tuned_on": "x"},
     ]
     monkeypatch.setattr(module, "_entries", lambda: entries)
     grey = Measures(channels=1, side=8, classes=2, units=500, per_class=250, epsilon=1.0)
     colour = Measures(channels=3, side=8, classes=2, units=500, per_class=250, epsilon=1.0)
     few = Measures(channels=3, side=8, classes=2, units=50, per_class=25, epsilon=1.0)
-    assert ranking(grey) == Ranking(("a", "b"), "usual")
-    assert ranking(colour) == Ranking(("b", "a"), "colour")
-    assert ranking(few) == Ranking(("c",), "few")
-    assert ranking(few, public=True) == Ranking(("d",), "given")
+    assert ranking(grey) == Ranking(("a", "b"), "usual", "x")
+    assert ranking(colour) == Ranking(("b", "a"), "colour", "x")
+    assert ranking(few) == Ranking(("c",), "few", "y")
+    assert ranking(few, gpu=True) == Ranking(("e",), "fast", "z")
+    assert ranking(few, public=True) == Ranking(("d",), "given", "x")

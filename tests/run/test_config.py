@@ -59,7 +59,8 @@ def test_nothing_is_decided_of_what_is_recommended() -> None:
         ({"fitted": ("a=1",), "fitted_on": "x"}, {}, []),
         ({"fitted": ("a=1",), "fitted_on": "x"}, {"method": RECOMMENDED}, []),
         ({"fitted": ("a=1",), "fitted_on": "x"}, {"time": 60.0}, ["--time"]),
-        ({"fitted": ("a=1",), "fitted_on": "x"}, {"time": None}, ["--time"]),
+        ({"fitted": ("a=1",), "fitted_on": "x"}, {"time": None}, []),  # torchrun gives none
+        ({"ranked_on": "x"}, {"method": RECOMMENDED}, []),
         ({"fitted": ("a=1",), "fitted_on": "x"}, {"device_kind": "cpu"}, ["--device-kind"]),
         ({"fitted": ("a=1",), "fitted_on": "x"}, {"method": "dpdm"}, ["--method"]),
         ({"time": None}, {}, []),  # a preset that stayed within the time, or version 0.1

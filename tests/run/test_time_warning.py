@@ -34,16 +34,17 @@ def photos(folder: Path, *changes: str, device_kind: str | None = None) -> RunCo
 
 
 @pytest.mark.parametrize(("steps", "warned"), [(2, False), (100_000_000, True)])
-@pytest.mark.parametrize(("kind", "where"), [(None, "here"), ("cpu", "on two processor cores")])
+@pytest.mark.parametrize(("kind", "mend"), [(None, MEND), ("h200", "they are for an H200")])
 def test_hours_are_said(
-    tmp_path: Path, steps: int, warned: bool, kind: str | None, where: str
+    tmp_path: Path, steps: int, warned: bool, kind: str | None, mend: str
 ) -> None:
+    """Of the machine at hand, whichever one settings are for."""
     shown = Listening()
     config = photos(tmp_path, f"steps={steps}", device_kind=kind)
     preview(config, home=tmp_path / "home", progress=shown)
-    told = [line for line in shown.said if f"hours {where};" in line]
+    told = [line for line in shown.said if "hours here;" in line]
     assert len(told) == warned
-    assert all(MEND in line for line in told)
+    assert all(mend in line for line in told)
 
 
 def test_two_hours_are_the_first_that_are_said(tmp_path: Path) -> None:

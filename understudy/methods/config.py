@@ -58,13 +58,22 @@ class Setting:
 
 @dataclass(frozen=True)
 class ResolvedConfig:
-    """A Config and where its values came from; the claim says `tuned_on` (rule 7)."""
+    """A Config and where its values came from; the claim says `tuned_on` (rule 7).
+
+    ranked_on: on what methods were compared, where the run took the one that was recommended.
+    """
 
     config: Any
     preset: str
     tuned_on: str
     changed: tuple[str, ...]
     tuned_on_itself: bool = False
+    ranked_on: str | None = None
+
+    def ranked(self, on: str, dataset: str | None) -> ResolvedConfig:
+        """The same settings of a method that was recommended; it too may have been by this data."""
+        itself = self.tuned_on_itself or Preset(on).was_tuned_on(dataset)
+        return dataclasses.replace(self, ranked_on=on, tuned_on_itself=itself)
 
 
 def setting(

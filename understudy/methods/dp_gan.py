@@ -19,7 +19,10 @@ from understudy.methods.contract import Context, Facts, Loop, LoopKind, PublicIn
 from understudy.methods.gan_training import AdversarialPair
 from understudy.methods.info import MethodInfo
 from understudy.methods.synthesizer import GeneratorSynthesizer
-from understudy.nets.sizes import image_shape
+from understudy.nets.counting import count_multiplications
+from understudy.nets.discriminator import Discriminator
+from understudy.nets.generators import GeneratorSpec
+from understudy.nets.sizes import Shape, image_shape
 from understudy.privacy.dpsgd.speed import Speed
 from understudy.privacy.plan.mechanisms import DPSGD, Mechanism
 from understudy.privacy.plan.plan import Plan, Spend
@@ -113,12 +116,14 @@ class DPGan:
         return planned
 
     def loops(self, config: GanConfig, facts: Facts, samples: int) -> Sequence[Loop]:
-        """By the discriminator's first convolutions; the generator's steps count with them, and
-        drawing takes no time."""
+        """The generator's steps count as work of the discriminator's, and drawing takes no
+        time."""
         del samples
-        images = 2 if config.fake == "inside" else 1
-        work = math.prod(facts.shape) * config.discriminator_width**2 * 36
-        passes = config.batch * images
+        shape, classes = image_shape(facts.shape, "dp-gan"), facts.classes
+        critic, generator = _multiplications(config, shape, classes)
+        passes = config.batch * (2 if config.fake == "inside" else 1)
+        made = config.generator_batch / config.steps_per_generator
+        work = critic + (critic + generator) * made / passes
         return (Loop(BAR, "steps", config.steps, LoopKind.PRIVATE, passes, work),)
 
     def gigabytes(self, config: GanConfig, facts: Facts) -> float:
@@ -149,6 +154,18 @@ class DPGan:
                 pair.generator_step((step + 1) // config.steps_per_generator)
             context.checkpoint(pair.snapshot)
         return GeneratorSynthesizer(pair.spec, pair.finished(), private.schema)
+
+
+def _multiplications(config: GanConfig, shape: Shape, classes: int) -> tuple[float, float]:
+    """Of one pass of the discriminator, and of the generator."""
+    width, features = config.discriminator_width, config.discriminator_features
+    spec = GeneratorSpec("residual", shape, classes, config.latent, config.width)
+    return (
+        count_multiplications(
+            lambda: Discriminator(shape, classes, width, features), (shape, (classes,))
+        ),
+        count_multiplications(spec.build, ((config.latent,), (classes,))),
+    )
 
 
 def _discriminator_step(

@@ -13,10 +13,14 @@ from understudy.methods.contract import Loop
 
 @dataclass(frozen=True)
 class Pace:
-    """Seconds before the first loop and around them, and of one round of each loop, by its bar."""
+    """Seconds before the first loop and around them, and of one round of each loop, by its bar.
+
+    tried: whether a trial says so, rather than rates.
+    """
 
     start: float
     rounds: Mapping[str, float]
+    tried: bool = False
 
     def seconds(self, loops: Sequence[Loop]) -> float:
         return self.start + sum(loop.rounds * self.rounds[loop.bar] for loop in loops)

@@ -48,7 +48,8 @@ class RunConfig:
     time: seconds that settings by rule are fitted into; None takes presets as they are.
     device_kind: fit them for this kind of machine, by its rates; None tries them here.
     fitted, fitted_on: the settings that the rule chose, as `key=value`, and what it was made on in
-        words. The run writes them; nobody has to give them.
+        words. ranked_on: what the order of methods was made on, where it chose the method. A run
+        writes these three, and refuses to be given them.
     changes: method settings as `key=value`, on top of the preset.
     samples: how many records to make; None makes as many as the training part declares.
     selected_among, selected_by, selection_covered: what these settings were chosen among,
@@ -92,6 +93,7 @@ class RunConfig:
     device_kind: str | None = None
     fitted: tuple[str, ...] = ()
     fitted_on: str | None = None
+    ranked_on: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "method", method_name(self.method))
@@ -146,11 +148,18 @@ class RunConfig:
         return self.selected_by == NOTHING_SELECTED
 
     def decided_as(self, began: RunConfig) -> RunConfig:
-        """This config with what it leaves open as another one was decided."""
-        method = began.method if self.method == RECOMMENDED else self.method
-        if self.time is not None and began.time is None:
-            return replace(self, method=method, time=None)  # it began by a preset that fitted
-        return replace(self, method=method, fitted=began.fitted, fitted_on=began.fitted_on)
+        """This config with what it leaves open as another one was decided.
+
+        A run that began by a preset has no time any more, and a team's processes are given none.
+        """
+        return replace(
+            self,
+            method=began.method if self.method == RECOMMENDED else self.method,
+            time=began.time if None in (self.time, began.time) else self.time,
+            fitted=began.fitted,
+            fitted_on=began.fitted_on,
+            ranked_on=began.ranked_on,
+        )
 
     def budget(self) -> Budget:
         if self.epsilon is None:
@@ -208,6 +217,9 @@ def _from_mapping(data: Any, path: Path) -> RunConfig:
     for key in data:
         if key not in known:
             raise UserError(f"{path}: no setting {key!r}; {did_you_mean(str(key), known)}")
+    for key in _ALWAYS_THERE:
+        if key not in data:
+            raise UserError(f"{path} says no {key}; restore what the run wrote.")
     values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
     values.setdefault("time", None)  # version 0.1 knew presets alone
     if isinstance(values.get("public"), str | None):
@@ -216,11 +228,11 @@ def _from_mapping(data: Any, path: Path) -> RunConfig:
     for key, value in values.items():
         if not _fits(value, hints[key]):
             raise UserError(f"{path}: {key} cannot be {data[key]!r}; restore what the run wrote.")
-    try:
-        return RunConfig(**values)
-    except TypeError as error:
-        raise UserError(f"{path}: {error}.") from error
+    return RunConfig(**values)
 
+
+_ALWAYS_THERE = ("source", "method", "epsilon")
+"""What would change its meaning if a file that lost it were read by what is usual."""
 
 _LARGEST = 2**1000
 """A whole number that is still a float."""

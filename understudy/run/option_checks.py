@@ -54,6 +54,16 @@ def _refuse_unused(config: RunConfig, method: Method) -> None:
         raise UserError(f"{info.name} needs --epsilon (1 or 10, say).")
 
 
+def refuse_decided(config: RunConfig) -> None:
+    """What a rule or an order chose is known by this run having asked it: nobody can say so."""
+    for name in ("fitted", "fitted_on", "ranked_on"):
+        if getattr(config, name):
+            raise UserError(
+                f"{name} is what a run writes; leave it out, and give settings of your own by "
+                "`changes` (--set)."
+            )
+
+
 def refuse_open_claim(config: RunConfig) -> None:
     """Only by its name is a method taken that claims nothing; to leave out --epsilon asks for
     none."""

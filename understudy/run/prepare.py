@@ -90,11 +90,14 @@ def prepare(
 
 
 def resolved(config: RunConfig, method: Method) -> ResolvedConfig:
-    """The settings of a settled run."""
+    """The settings of a settled run, and all that the choice of them was made on."""
     name = _public_name(config)
     if config.fitted:
-        return fitted_config(method, name, config.fitted, config.fitted_on or "", config.changes)
-    return resolve_config(method, name, config.epsilon, config.changes, config.preset)
+        made_on = config.fitted_on or ""
+        found = fitted_config(method, name, config.fitted, made_on, config.changes)
+    else:
+        found = resolve_config(method, name, config.epsilon, config.changes, config.preset)
+    return found if config.ranked_on is None else found.ranked(config.ranked_on, name)
 
 
 def form_of(config: RunConfig, material: Material) -> Form:

@@ -12,6 +12,7 @@ from understudy.data.contact_sheet import to_html
 from understudy.data.records import Records
 from understudy.errors import RunFailed
 from understudy.methods.config import config_to_json
+from understudy.methods.machines import machine
 from understudy.methods.rules import find_rule
 from understudy.privacy.plan.plan import Plan
 from understudy.privacy.team.team import Team
@@ -22,12 +23,12 @@ from understudy.release.near_copies import CopyScan, scan_copies
 from understudy.release.words import epsilon_in_words
 from understudy.run.books import look_book, open_book
 from understudy.run.choosing.expected import Expected, expected_of
-from understudy.run.choosing.settle import where_in_words
 from understudy.run.claiming import claim_of, facts_of, tuning_of_run
 from understudy.run.composed import Composed, composed_with
 from understudy.run.config import RunConfig
 from understudy.run.folder import RunFolder
 from understudy.run.notices import notices
+from understudy.run.option_checks import refuse_decided
 from understudy.run.preflight import check_means, check_places, check_words
 from understudy.run.prepare import Prepared, calibrate, delta_warning, prepare, sample_count
 from understudy.run.public import public_facts
@@ -109,19 +110,27 @@ class Preview:
 
 
 def time_warning(prepared: Prepared, seconds: float | None) -> str | None:
-    """Said before anything is spent, where a run would take hours."""
+    """Said before anything is spent, where a run would take hours on the machine at hand."""
     hours = (seconds or 0.0) / 3600
     if hours < _LONG_HOURS:
         return None
-    config, where = prepared.config, where_in_words(prepared.config)
-    by_rule = find_rule(prepared.method, prepared.facts, config.epsilon) is not None
-    by_hand = config.preset is not None or config.changes
-    mend = "; --time 10m, without --preset and --set, takes settings that fit"
+    method = prepared.config.method
     return (
-        f"{config.method} with these settings is forecast to take about {hours:,.0f} hours {where}"
-        f"{mend if by_rule and by_hand else ''}. Once begun it costs its whole plan, also if it is "
-        "stopped."
+        f"{method} with these settings is forecast to take about {hours:,.0f} hours here"
+        f"{_mend(prepared)}. Once begun it costs its whole plan, also if it is stopped."
     )
+
+
+def _mend(prepared: Prepared) -> str:
+    """What would take less, if anything would."""
+    config = prepared.config
+    if config.device_kind is not None:
+        name = machine(config.device_kind).name
+        return f"; they are for {name}: begin it there, or leave --device-kind out"
+    by_rule = find_rule(prepared.method, prepared.facts, config.epsilon) is not None
+    if by_rule and (config.preset is not None or config.changes):
+        return "; --time 10m, without --preset and --set, takes settings that fit"
+    return ""
 
 
 def preview(
@@ -140,28 +149,23 @@ def preview(
     out, run_folder, resume, signing_key, title: what `synthesize` would be given. Without `out`
     places are not looked at.
     """
-    shown = progress or Silent()
+    shown, path = progress or Silent(), run_folder or Path("runs") / Path(out or "").name
     if out is not None:
-        path = run_folder or Path("runs") / Path(out).name
         _check_place(config, Path(out), path, resume, home)
-        if resume:
-            config = resumed(path, config, home)[1]
     check_means(config, signing_key, title)
+    folder, config = _begun(path, config, home, resume=resume and out is not None)
     prepared = prepare(config, home, shown, split_key=secrets.token_bytes(32))
     check_words(prepared.facts.schema, release_title(title, prepared), config.unit)
-    if not resume:
-        question_selection(config, EarlierRuns.beside(look_book(config, home).runs(), None))
-    config, expected = prepared.config, expected_of(prepared, shown, tries=True)
+    config, expected = prepared.config, expected_of(prepared, shown, tries=folder is None)
     _say_beforehand(prepared, expected, shown)
-    plan = calibrate(prepared)
+    plan = calibrate(prepared) if folder is None else folder.read_plan()[0]
     return Preview(prepared, plan, composed_with(config, plan, home), expected)
 
 
 def _say_beforehand(prepared: Prepared, expected: Expected | None, progress: Progress) -> None:
-    seconds = None if expected is None else expected.seconds
     warnings = (
         delta_warning(prepared),
-        time_warning(prepared, seconds),
+        time_warning(prepared, None if expected is None else expected.here),
         terms_warning(prepared.config),
     )
     for words in (*filter(None, warnings), *notices(prepared), *prepared.said):
@@ -191,15 +195,13 @@ def synthesize(
     check_means(config, signing_key, title)
     if team is not None:
         config = taken_together(config, team)
-    folder, config = resumed(path, config, home) if resume else (None, config)
+    folder, config = _begun(path, config, home, resume=resume)
     noise = noise_of(config)
     prepared = prepare(config, home, shown)
     config = prepared.config
     called = release_title(title, prepared)
     check_words(prepared.facts.schema, called, config.unit)
     book = open_book(config, home)  # before the run folder: a home that cannot be used leaves none
-    if folder is None:
-        question_selection(config, EarlierRuns.beside(book.runs(), None))
     _say_beforehand(prepared, expected_of(prepared, shown, tries=False), shown)
     with reserved(out, path, home):
         if folder is None:
@@ -232,6 +234,17 @@ def synthesize(
     composed = composed_with(config, folder.read_plan()[0], home)
     release = out if digest else None
     return RunResult(claim, folder.path, release, digest, report, composed, refusals)
+
+
+def _begun(
+    path: Path, config: RunConfig, home: Path | None, *, resume: bool
+) -> tuple[RunFolder | None, RunConfig]:
+    """The run to go on with, and its config; of a new one, only what its owner may ask for."""
+    if resume:
+        return resumed(path, config, home)
+    refuse_decided(config)
+    question_selection(config, EarlierRuns.beside(look_book(config, home).runs(), None))
+    return None, config
 
 
 def _check_place(config: RunConfig, out: Path, run: Path, resume: bool, home: Path | None) -> None:

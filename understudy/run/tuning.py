@@ -43,8 +43,7 @@ def tuning_of(config: RunConfig, settings: ResolvedConfig, earlier: EarlierRuns)
     that was tuned on this very data is never covered, whatever is declared; settings changed by
     hand are not either.
     """
-    presets = (_shipped(settings.preset),)
-    made = f"what they were made on ({settings.tuned_on})"
+    presets, made = _shipped(settings)
     if config.selected_among:
         covered = config.selection_covered and not settings.tuned_on_itself
         return Tuning(covered, config.selected_among, _criterion(config.selected_by))
@@ -62,10 +61,18 @@ def tuning_of(config: RunConfig, settings: ResolvedConfig, earlier: EarlierRuns)
     return Tuning(True, presets, f"{made}, as far as the owner's account book shows")
 
 
-def _shipped(preset: str) -> str:
-    if preset == BY_RULE:
-        return "the settings by rule that ship with the method"
-    return f"the presets that ship with the method (this one: {preset})"
+def _shipped(settings: ResolvedConfig) -> tuple[tuple[str, ...], str]:
+    """What came with Understudy and was chosen among, and what that was made on."""
+    among = (
+        "the settings by rule that ship with the method"
+        if settings.preset == BY_RULE
+        else f"the presets that ship with the method (this one: {settings.preset})"
+    )
+    made = f"what they were made on ({settings.tuned_on}"
+    if settings.ranked_on is None:
+        return (among,), f"{made})"
+    methods = "the methods that ship, in the order for such data"
+    return (methods, among), f"{made}; methods compared on: {settings.ranked_on})"
 
 
 def _criterion(stated: str | None) -> str | None:

@@ -216,10 +216,11 @@ class TestFit:
         assert made.shape == (1, 8, 8)
         bench.close()
 
+    @pytest.mark.parametrize("steps", [0, FETA.steps])
     def test_after_a_restart_nothing_is_charged_again(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
     ) -> None:
-        records, config = stripes(30), replace(FETA, central_axes_share=0.05)
+        records, config = stripes(30), replace(FETA, central_axes_share=0.05, steps=steps)
         plan = plan_for(DPFeta(), config, facts_of(records))
         place = "understudy.methods.diffusion.central_warm_up.train_on_public"
 
@@ -236,7 +237,7 @@ class TestFit:
         second = Bench(tmp_path, plan)
         second.fit(DPFeta(), config, records)
         assert (second.journal.spent(CENTRAL), second.journal.spent(AXES)) == (1, 1)
-        assert second.journal.spent(TRAINING) == FETA.steps
+        assert second.journal.spent(TRAINING) == steps
         second.close()
 
 

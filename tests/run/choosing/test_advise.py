@@ -18,7 +18,7 @@ from understudy.methods.registry import method_names
 from understudy.progress import Silent
 from understudy.run.choosing import candidates
 from understudy.run.choosing.advise import WIDTH, advise
-from understudy.run.choosing.candidates import first_usable
+from understudy.run.choosing.candidates import find_candidates
 from understudy.run.choosing.settle import rates_of
 from understudy.run.config import RunConfig
 from understudy.run.listing import Listing
@@ -70,7 +70,7 @@ def test_the_first_row_is_the_one_that_a_run_takes(photos: Path) -> None:
     assert [row[0] for row in found.rows] == [str(n) for n in range(1, len(found.rows) + 1)]
     config = RunConfig(str(photos), epsilon=10.0, device_kind="cpu")
     form = form_of(config, gather(config, None, Silent(), split_key=b"k" * 32))
-    assert first_usable(config, form, 600.0, rates_of(config))[0].name == name
+    assert find_candidates(config, form, 600.0, rates_of(config)).recommended()[0].name == name
 
 
 def test_every_method_is_a_row_or_has_a_reason(photos: Path) -> None:
@@ -190,3 +190,18 @@ def test_a_method_that_cannot_tell_its_time_says_so(
     monkeypatch.setattr(candidates, "method_names", lambda: (toy,))
     (row,) = [row for row in advice(photos).rows if row[1] == toy]
     assert row[-2:] == ("unknown", "unknown")
+
+
+def test_what_takes_longer_than_there_is_time_is_not_recommended(photos: Path) -> None:
+    first, _ = recommended(advice(photos, channels=3, size=64))
+    found = advice(photos, channels=3, size=64, time=3.0)
+    name, _ = recommended(found)
+    assert name != first == found.rows[0][1]
+    assert "those before it cannot be used or take longer" in told(found)
+
+
+def test_for_another_machine_it_says_where_to_run_it(photos: Path) -> None:
+    found = advice(photos, device_kind="h200")
+    assert "to be run on that machine" in told(found)
+    assert found.headings[-1] == "an H200", "and not twice"
+    assert "to be run on that machine" not in told(advice(photos, device_kind=None, device="cpu"))

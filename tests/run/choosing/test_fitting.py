@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.methods.bench import facts_of, stripes
+from understudy.errors import UserError
 from understudy.methods.config import setting
 from understudy.methods.contract import Facts, Loop, LoopKind
 from understudy.methods.info import MethodInfo
@@ -198,13 +199,25 @@ def test_a_trial_corrects_later_guesses_by_what_it_found() -> None:
     own = ladder()
     config = own.config(1)
     loops = own.loops(config)
-    clock = ByTrial(machine(CPU), 1.0, lambda _: Pace(12.0, dict.fromkeys(_bars(loops), 0.0)))
+    found = Pace(12.0, dict.fromkeys(_bars(loops), 0.0))
+    clock = ByTrial(machine(CPU), 1.0, lambda *_: found)
     before = clock.guess(loops).seconds(loops)
     assert clock.pace(config, loops).seconds(loops) == 12.0
     assert clock.guess(loops).seconds(loops) == pytest.approx(12.0)
     dearer = own.loops(own.config(2))
     alike = machine(CPU).pace(dearer, slower=12.0 / before).seconds(dearer)
     assert clock.guess(dearer).seconds(dearer) == pytest.approx(alike)
+
+
+def test_what_cannot_be_tried_is_taken_by_its_guess() -> None:
+    own = ladder()
+    clock = ByTrial(machine(CPU), 1.0, lambda *_: None)
+    assert fit_into(60, own, clock) == fit_into(60, own, ByRates(machine(CPU)))
+
+
+def test_a_rule_that_stretches_what_is_no_loop_is_named() -> None:
+    with pytest.raises(UserError, match="a rule stretches 'width', which counts no loop"):
+        fitted(100, Watch(), ladder(stretch=Stretch("width", 2.0)))
 
 
 def _bars(loops: Sequence[Loop]) -> list[str]:

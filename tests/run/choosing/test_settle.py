@@ -18,6 +18,7 @@ from understudy.bench.work.workspace import Workspace
 from understudy.data.schema import Attribute, Schema
 from understudy.errors import UserError
 from understudy.methods.config import BY_RULE, fitted_config, resolve_config
+from understudy.methods.machines import CPU, machine
 from understudy.methods.pace import Pace
 from understudy.methods.presets import find_presets
 from understudy.methods.ranking import Ranking
@@ -25,8 +26,9 @@ from understudy.methods.registry import get_method, method_names
 from understudy.methods.rules import Rule, Stretch
 from understudy.progress import Silent
 from understudy.run import audit, prepare
-from understudy.run.choosing import candidates, settle
+from understudy.run.choosing import candidates, expected, settle
 from understudy.run.choosing.candidates import Form
+from understudy.run.choosing.fitting import ByRates
 from understudy.run.choosing.settle import Settled, in_words, settled
 from understudy.run.choosing.trial import Tried
 from understudy.run.config import RECOMMENDED, RunConfig, read_config
@@ -45,8 +47,7 @@ SMALL = Rule(
 
 @pytest.fixture(autouse=True)
 def _small_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (settle, candidates):
-        monkeypatch.setattr(module, "find_rule", lambda method, *_: _rule_for(method))
+    monkeypatch.setattr(candidates, "find_rule", lambda method, *_: _rule_for(method))
 
 
 def _rule_for(method: Any) -> Rule | None:
@@ -58,19 +59,32 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[Tried]:
     """Trials that take no time and say that a step takes a second, with what was tried."""
     asked: list[Tried] = []
 
-    def trial(one: Tried, progress: Any = None) -> Pace:
-        del progress
+    def trial(one: Tried, guess: Pace, progress: Any = None) -> Pace:
+        del guess, progress
         asked.append(one)
-        return Pace(0.0, {loop.bar: 1.0 for loop in one.loops})
+        return Pace(0.0, {loop.bar: 1.0 for loop in one.loops}, tried=True)
 
-    monkeypatch.setattr(settle, "trial", trial)
+    for module in (settle, expected):
+        monkeypatch.setattr(module, "quick_trial", trial)
     return asked
 
 
 @pytest.fixture
 def no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_trials(monkeypatch)
+
+
+def refuse_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     never = mock.Mock(side_effect=AssertionError("settings were tried"))
-    monkeypatch.setattr(settle, "trial", never)
+    for module in (settle, expected):
+        monkeypatch.setattr(module, "quick_trial", never)
+
+
+def refuse_deciding(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_trials(monkeypatch)
+    never = mock.Mock(side_effect=AssertionError("decided anew"))
+    for name in ("rule_for", "find_candidates", "fit_into"):
+        monkeypatch.setattr(settle, name, never)
 
 
 NO_TRIAL = pytest.mark.usefixtures("no_trial")
@@ -88,6 +102,10 @@ def decided(form: Form = FORM, **more: Any) -> Settled:
 
 def settings_of(found: Settled) -> dict[str, str]:
     return dict(word.split("=", 1) for word in found.config.fitted)
+
+
+def words_of(settings: Any) -> dict[str, str]:
+    return dict(word.split("=", 1) for word in in_words(settings))
 
 
 class TestByRule:
@@ -142,12 +160,18 @@ class TestByRule:
 
 class TestPresets:
     @pytest.mark.parametrize(
-        "open_", [{"time": None}, {"preset": "default"}, {"fitted": ("steps=3",)}]
+        "given",
+        [{"time": None}, {"preset": "default", "time": None}, {"fitted": ("steps=3",)}],
     )
     @NO_TRIAL
-    def test_what_is_decided_stays(self, open_: dict[str, Any]) -> None:
-        asked = config(**open_)
+    def test_what_is_decided_stays(self, given: dict[str, Any]) -> None:
+        asked = config(**given)
         assert settled(asked, FORM, Silent()) == Settled(asked)
+
+    @NO_TRIAL
+    def test_a_preset_by_name_has_no_time(self) -> None:
+        """Given from Python with the usual time, it is the run that the command line begins."""
+        assert decided(preset="default") == Settled(config(preset="default", time=None))
 
     @NO_TRIAL
     def test_a_method_without_rules_takes_its_preset(self) -> None:
@@ -155,13 +179,32 @@ class TestPresets:
         assert found == Settled(config(method="dpdm", time=None))
 
     @NO_TRIAL
+    def test_a_method_that_says_nothing_of_its_loops_takes_its_preset_too(self) -> None:
+        method = mock.Mock(spec=["info", "Config", "spend"])
+        rates = ByRates(machine(CPU))
+        assert candidates.rule_for(method, config(), FORM, 600.0, rates) == (None, None)
+
+    @NO_TRIAL
     def test_a_preset_for_these_data_is_taken_where_there_is_time(self) -> None:
         found = decided(DIGITS, device_kind="cpu")
         assert found == Settled(config(device_kind="cpu", time=None))
 
     @NO_TRIAL
+    def test_one_that_takes_a_little_longer_gets_fewer_rounds(self) -> None:
+        method = get_method("dp-merf")
+        preset = resolve_config(method, "digits", 1.0).config
+        loops = method.loops(preset, DIGITS.facts(method), 1438)  # type: ignore[attr-defined]
+        whole = machine(CPU).pace(loops).seconds(loops)
+        found = decided(DIGITS, device_kind="cpu", time=0.8 * whole)
+        settings = settings_of(found)
+        assert preset.steps / 2 < int(settings.pop("steps")) < preset.steps
+        assert settings == {k: v for k, v in words_of(preset).items() if k != "steps"}
+        assert found.said[0].endswith("it gets fewer rounds (--preset digits takes all).")
+        assert "fewer rounds by time" in (found.config.fitted_on or "")
+
+    @NO_TRIAL
     def test_and_else_the_rule_and_how_to_have_it_nevertheless(self) -> None:
-        found = decided(DIGITS, device_kind="cpu", time=1.0)
+        found = decided(DIGITS, device_kind="cpu", time=1.0, changes=("batch=1000",))
         assert settings_of(found)["features"] == "40"
         instead, words = found.said
         assert instead.startswith("the preset for digits would take about ")
@@ -229,9 +272,9 @@ def place(workplace: Workplace) -> Workplace:
     return workplace
 
 
-def recommending(name: str) -> Any:
-    found = Ranking((name,), "a test")
-    return mock.patch.object(candidates, "ranked", return_value=(found, found.order))
+def recommending(name: str, tuned_on: str = "nothing") -> Any:
+    found = Ranking((name,), "a test", tuned_on)
+    return mock.patch.object(candidates, "ranking", return_value=found)
 
 
 class TestAWholeRun:
@@ -256,9 +299,7 @@ class TestAWholeRun:
     ) -> None:
         first = place.run(*RUN, *MERF, "--time", "10s").succeeded().json()
         assert len(tried) == 1
-        never = mock.Mock(side_effect=AssertionError("decided anew"))
-        for name in ("trial", "find_rule", "fit_into"):
-            monkeypatch.setattr(settle, name, never)
+        refuse_deciding(monkeypatch)
         (place / "runs/out/release.json").unlink()
         again = place.run(*RUN, *MERF, "--time", "10s", "--resume").json()
         assert again["claim"] == first["claim"]
@@ -315,6 +356,62 @@ class TestAWholeRun:
         assert tried[0].facts == found.facts
         assert found.facts.count == 10
 
+    @pytest.mark.usefixtures("tried")
+    def test_what_a_run_decides_nobody_can_declare(self, place: Workplace) -> None:
+        """Else any settings could be said to be by a rule that was tuned on nothing private."""
+        forged = [{"fitted": ("steps=3",)}, {"fitted_on": "no data"}, {"ranked_on": "no data"}]
+        for one in forged:
+            given = config(source=str(place / "photos"), **one)
+            for begin in (understudy.preview, understudy.synthesize):
+                with pytest.raises(UserError, match="is what a run writes; leave it out"):
+                    begin(given, place / "forged", home=place.home)
+        assert not (place / "runs").exists()
+        assert not place.home.exists()
+
+    def test_a_run_begun_from_python_is_resumed_from_the_command_line(
+        self, place: Workplace, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(place.folder)
+        changes = ("steps=3", "features=40")
+        given = RunConfig("photos", "dp-merf", 1.0, samples=20, preset="default", changes=changes)
+        understudy.synthesize(given, "out", home=place.home)
+        sets = [word for change in changes for word in ("--set", change)]
+        place.run(*RUN, *MERF, "--preset", "default", *sets, "--resume").succeeded()
+
+    def test_a_look_at_a_run_that_has_begun_adds_it_once_and_tries_nothing(
+        self, place: Workplace, tried: list[Tried], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        place.run(*RUN, *MERF, "--time", "10s").succeeded()
+        refuse_deciding(monkeypatch)
+        seen = place.run(*RUN, *MERF, "--time", "10s", "--resume", "--dry-run").succeeded().json()
+        assert seen["composed"]["runs"] == 1
+        assert seen["composed"]["together"] == pytest.approx(seen["epsilon"], abs=1e-6)
+        assert len(tried) == 1
+
+    def test_settings_for_another_machine_are_said_to_take_hours_here(
+        self, place: Workplace, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(expected, "rates_here", lambda _: ByRates(machine(CPU), slower=1e6))
+        words = (*RUN, *MERF, "--device-kind", "h200", "--dry-run")
+        said = place.run(*words).succeeded()
+        assert said.json()["expected"]["where"] == "on an H200, by known rates"
+        (warning,) = [line for line in said.err.splitlines() if "hours here" in line]
+        assert "they are for an H200: begin it there, or leave --device-kind out" in warning
+
+    @pytest.mark.parametrize(
+        ("compared_on", "covered"), [("digits and others", False), ("mnist", True)]
+    )
+    def test_a_method_that_was_recommended_by_these_very_data_is_not_covered(
+        self, workplace: Workplace, compared_on: str, covered: bool
+    ) -> None:
+        words = ("synthesize", "digits", "--epsilon", "1", "--samples", "20", "-o", "out")
+        quick = ("--device-kind", "cpu", "--time", "1s", "--json")
+        with recommending("dp-merf", compared_on):
+            claim = workplace.run(*words, *quick).succeeded().json()["claim"]
+        assert claim["tuning"]["covered"] == covered
+        assert f"methods compared on: {compared_on}" in claim["tuning"]["by"]
+        assert read_config(workplace / "runs/out").ranked_on == compared_on
+
 
 class TestOthers:
     """What others begin takes presets as they are, so that it can be repeated anywhere."""
@@ -327,9 +424,7 @@ class TestOthers:
     def test_a_packed_job_is_what_its_cell_says(
         self, workplace: Workplace, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        never = mock.Mock(side_effect=AssertionError("decided here"))
-        for name in ("trial", "find_rule", "fit_into"):
-            monkeypatch.setattr(settle, name, never)
+        refuse_deciding(monkeypatch)
         place, home = Workspace(workplace / "bench"), workplace.home
         (moved,) = pack([cell(workplace)], place, workplace / "job", home, Silent())
         assert moved.done

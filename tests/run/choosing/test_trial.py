@@ -23,13 +23,14 @@ from understudy.methods.contract import Context, Facts, Loop, LoopKind, PublicIn
 from understudy.methods.diffusion.dp_feta import DPFeta
 from understudy.methods.dp_gan import GanConfig
 from understudy.methods.dp_merf import DPMerf, MerfConfig
+from understudy.methods.pace import Pace
 from understudy.methods.registry import get_method, method_names
 from understudy.privacy.door import private_records
 from understudy.privacy.door.private_records import PrivateRecords
 from understudy.privacy.plan.plan import Plan
 from understudy.progress import Silent
 from understudy.run.choosing import trial as module
-from understudy.run.choosing.trial import Tried, random_records, trial
+from understudy.run.choosing.trial import Tried, quick_trial, random_records, trial
 
 CPU = torch.device("cpu")
 MERF = MerfConfig(features=40, steps=3, batch=20, latent=4, width=16, features_per_step=20)
@@ -185,8 +186,45 @@ def test_of_many_units_some_are_tried_unless_a_step_draws_more() -> None:
     facts, _ = module._at_hand(many, many.config)
     assert (facts.count, facts.counts) == (20_000, {"train": 20_000})
     facts, mechanisms = module._at_hand(many, replace(GAN, batch=50_000))
-    assert facts == many.facts
+    assert (facts.count, facts.counts) == (80_000, {"train": 80_000}), "no more than it needs"
     assert mechanisms
+    with pytest.raises(UserError):
+        module._at_hand(many, replace(GAN, batch=10**7))
+
+
+def test_a_pass_over_all_units_counts_for_those_that_were_not_tried() -> None:
+    method, asked = slept(Nights(steps=1, naps=1))
+    many = replace(asked, facts=Facts(60_000, {"train": 60_000}, (1, 8, 8), SCHEMA))
+    pace = trial(many)
+    assert pace is not None
+    assert pace.tried
+    assert 3 * method.start <= pace.start < 6 * method.start
+    assert pace.rounds["sleeping"] < 1.5 * method.step, "a round draws as many as ever"
+
+
+GUESS = Pace(1.0, {"napping": 0.01, "sleeping": 0.4})
+
+
+def test_settings_whose_trial_would_itself_take_long_are_not_tried() -> None:
+    method, asked = slept(Nights(steps=5000))
+    each = module.LONGEST / 3
+    assert quick_trial(asked, replace(GUESS, rounds={**GUESS.rounds, "sleeping": each})) is None
+    assert method.fitted == []
+    assert quick_trial(asked, GUESS) is not None
+    assert method.fitted
+
+
+@dataclass(frozen=True)
+class EvenNights(Nights):
+    def __post_init__(self) -> None:
+        if self.steps % 2:
+            raise UserError("an even number of nights, please.")
+
+
+def test_settings_that_allow_no_short_fit_are_not_tried() -> None:
+    method, asked = slept(EvenNights(steps=10))
+    assert quick_trial(asked, GUESS) is None
+    assert method.fitted == []
 
 
 def open_files() -> int:

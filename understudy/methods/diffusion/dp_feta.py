@@ -50,15 +50,17 @@ class DPFeta:
         summary="a diffusion model that learns noisy class means first, then by DP-SGD",
         paper="Li and others: From easy to hard, DP-FETA (IEEE S&P 2025), arXiv:2504.01395",
         family="diffusion",
-        mechanism="one or two Gaussian releases of class sums, then DP-SGD on the denoiser",
+        mechanism="one or two Gaussian releases of class sums, then DP-SGD on the denoiser, "
+        "if it has steps",
         changed_for_soundness=(
             "Central images are one noisy clipped sum over all units; published code takes means "
             "over the realised number of records of a class and adds noise for another number.",
             "A sum is divided by its own noised count and by the declared one, never by a "
             "private count.",
-            "Central images, axes and DP-SGD stand in one plan and are calibrated together.",
-            "Sums are divided by the declared expected batch, and the sampling rate is the "
-            "batch over the declared count.",
+            "Central images, axes and DP-SGD, if any, stand in one plan and are calibrated "
+            "together.",
+            "Sums of DP-SGD are divided by the declared expected batch, and its sampling rate is "
+            "the batch over the declared count.",
         ),
     )
     Config: ClassVar[type] = FetaConfig

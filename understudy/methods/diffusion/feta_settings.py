@@ -23,7 +23,7 @@ class FetaConfig(DiffusionConfig):
     central_share: float = setting(
         0.03,
         "what the central images take of the budget (of its square, roughly), as a part of what "
-        "the steps take; without steps, as a part of the axes' share",
+        "the steps take; without steps, shares say how the releases divide it",
         low=1e-6,
         high=0.99,
     )

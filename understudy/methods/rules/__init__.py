@@ -84,7 +84,7 @@ class Stretch:
     """The setting that counts the rounds of a loop, and how many times as many there may be."""
 
     setting: str
-    most: float
+    most: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -135,27 +135,42 @@ def read_rule(file: Traversable, measures: Measures) -> Rule | None:
 def _checked(file_name: str, entry: Any) -> Mapping[str, Any]:
     if not isinstance(entry, dict) or not entry.get("tuned_on"):
         raise UserError(f"rule file {file_name}: a rule is a mapping that says `tuned_on`.")
+    for key, form in _FORMS.items():
+        if not isinstance(entry.get(key, form()), form):
+            raise UserError(f"rule file {file_name}: {key!r} must be a {form.__name__}.")
+    when = entry.get("when", {})
     known = {"a key": _KEYS, "a condition": tuple(Measures.__dataclass_fields__)}
-    for kind, given in (("a key", entry), ("a condition", entry.get("when", {}))):
+    for kind, given in (("a key", entry), ("a condition", when)):
         for key in given:
             if key not in known[kind]:
                 hint = did_you_mean(str(key), known[kind])
                 raise UserError(f"rule file {file_name}: {key!r} is not {kind}; {hint}")
-    for key, form in _FORMS.items():
-        if not isinstance(entry.get(key, form()), form):
-            raise UserError(f"rule file {file_name}: {key!r} must be a {form.__name__}.")
-    for key, wanted in entry.get("when", {}).items():
-        if isinstance(wanted, list) and len(wanted) != 2:
+    for key, wanted in when.items():
+        if not _is_condition(wanted):
             raise UserError(f"rule file {file_name}: {key!r} takes a value or two ends.")
+    if not all(isinstance(rung, dict) for rung in entry.get("rungs", [{}])):
+        raise UserError(f"rule file {file_name}: a rung holds settings by name.")
     return entry
 
 
-def _made(file_name: str, what: str, form: type[_Made], given: Mapping[str, Any]) -> _Made:
-    try:
-        return form(**given)
-    except TypeError as error:
-        takes = ", ".join(form.__dataclass_fields__)
-        raise UserError(f"rule file {file_name}: {what} takes {takes}, not {given!r}.") from error
+def _is_condition(wanted: Any) -> bool:
+    """A number, or two ends of which each may be open."""
+    if isinstance(wanted, list):
+        return len(wanted) == 2 and all(end is None or _is_number(end) for end in wanted)
+    return _is_number(wanted)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _made(file_name: str, what: str, form: type[_Made], given: Any) -> _Made:
+    takes = tuple(form.__dataclass_fields__)
+    held = given if isinstance(given, Mapping) else {}
+    numbers = (value for key, value in held.items() if key != "setting")
+    if not set(held) <= set(takes) or takes[0] not in held or not all(map(_is_number, numbers)):
+        raise UserError(f"rule file {file_name}: {what} takes {', '.join(takes)}, not {given!r}.")
+    return form(**held)
 
 
 def _laid(entries: Sequence[Mapping[str, Any]], key: str) -> dict[str, Any]:

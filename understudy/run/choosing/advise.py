@@ -12,7 +12,14 @@ from understudy.methods.machines import GPU, machine
 from understudy.methods.registry import get_method
 from understudy.nets.sizes import LARGEST
 from understudy.progress import Progress
-from understudy.run.choosing.candidates import Candidate, Form, candidate, ranked, seconds_of
+from understudy.run.choosing.candidates import (
+    Candidate,
+    Candidates,
+    Form,
+    find_candidates,
+    samples_of,
+    seconds_of,
+)
 from understudy.run.choosing.fitting import ByRates
 from understudy.run.choosing.settle import rates_of
 from understudy.run.config import TEN_MINUTES, RunConfig
@@ -34,17 +41,16 @@ def advise(config: RunConfig, progress: Progress) -> Listing:
     """
     config, form, notes = _looked_at(config, progress)
     seconds, rates = config.time or TEN_MINUTES, rates_of(config)
-    found, order = ranked(config, form)
-    candidates = [candidate(name, config, form, seconds, rates) for name in order]
-    usable = [one for one in candidates if one.why_not is None]
-    rows = [_row(n, one, config, form) for n, one in enumerate(usable, start=1)]
+    found = find_candidates(config, form, seconds, rates)
+    there = None if rates.machine.kind == GPU else ByRates(machine(GPU))
+    rows = [_row(n, one, config, form, there) for n, one in enumerate(found.usable, start=1)]
     here = "here" if config.device_kind is None else rates.machine.name
-    headings = ("", "method", "family", here, f"these on {machine(GPU).name}")
+    headings = ("", "method", "family", here)
     return Listing(
-        headings,
+        headings if there is None else (*headings, f"these on {machine(GPU).name}"),
         tuple(rows),
         before=(*_wrapped([_form_in_words(config, form), *notes]), ""),
-        after=("", *_wrapped(_told(candidates, usable, found.because, config))),
+        after=("", *_wrapped(_told(found, config))),
     )
 
 
@@ -77,35 +83,36 @@ def _form_in_words(config: RunConfig, form: Form) -> str:
     )
 
 
-def _row(number: int, one: Candidate, config: RunConfig, form: Form) -> tuple[str, ...]:
+def _row(
+    number: int, one: Candidate, config: RunConfig, form: Form, there: ByRates | None
+) -> tuple[str, ...]:
     method, fit = get_method(one.name), one.fit
     assert fit is not None
+    row = (str(number), one.name, method.info.family, _time(fit.seconds))
+    if there is None:
+        return row
     facts = form.facts(method)
-    samples = config.samples or sum(facts.counts.values())
-    there = seconds_of(method, fit.config, facts, samples, ByRates(machine(GPU)))
-    return (str(number), one.name, method.info.family, _time(fit.seconds), _time(there))
+    return (*row, _time(seconds_of(method, fit.config, facts, samples_of(config, facts), there)))
 
 
 def _time(seconds: float) -> str:
     return "unknown" if seconds != seconds else f"about {duration(seconds)}"
 
 
-def _told(
-    candidates: Sequence[Candidate], usable: Sequence[Candidate], because: str, config: RunConfig
-) -> list[str]:
+def _told(found: Candidates, config: RunConfig) -> list[str]:
     """The recommendation, the command that follows it, and what cannot be used."""
-    said = [] if usable else ["No method can be used as it is."]
-    if usable:
-        why = because if usable[0] is candidates[0] else "those before it cannot be used"
-        said += [f"Recommended: {usable[0].name}, {why}.", f"  {_command(config)}"]
-    for one in candidates:
+    said = [] if found.usable else ["No method can be used as it is."]
+    if found.usable:
+        best, because = found.recommended()
+        where = "" if config.device_kind is None else ", to be run on that machine"
+        said += [f"Recommended: {best.name}, {because}{where}.", f"  {_command(config)}"]
+    for one in found.all:
         if one.why_not is not None:
             said.append(f"{one.name} cannot be used as it is: {one.why_not.rstrip('.')}.")
-    minutes = duration(config.time or TEN_MINUTES)
     return [
         *said,
-        f"Times are of settings by rule for {minutes} (--time), fitting and drawing; rough here, "
-        "and tried before a run begins.",
+        f"Times are of settings that fit into {duration(found.seconds)} (--time), fitting and "
+        "drawing; rough here, and tried before a run begins.",
     ]
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from understudy.errors import UserError
 from understudy.methods.contract import Facts, Forecasting, Loop, Method
 from understudy.methods.pace import Machine, Pace
 from understudy.methods.rules import Rule, Stretch
@@ -59,7 +60,7 @@ class Clock(Protocol):
 
 @dataclass(frozen=True)
 class ByRates:
-    """By a machine's rates, or by those of one so many times as fast: the same at every call."""
+    """By a machine's rates, or by those of one so many times as slow: the same at every call."""
 
     machine: Machine
     slower: float = 1.0
@@ -74,27 +75,35 @@ class ByRates:
 
 @dataclass
 class ByTrial:
-    """By trials on the machine at hand; what one says of a method corrects later guesses."""
+    """By trials on the machine at hand; what one says of a method corrects later guesses.
+
+    trial: of a config, where a guess says that it does not take long itself; None where it cannot
+    be tried. Then the guess stands.
+    """
 
     machine: Machine
     slower: float
-    trial: Callable[[Any], Pace]
+    trial: Callable[[Any, Pace], Pace | None]
 
     def guess(self, loops: Sequence[Loop]) -> Pace:
         return self.machine.pace(loops, self.slower)
 
     def pace(self, config: Any, loops: Sequence[Loop]) -> Pace:
-        found = self.trial(config)
-        self.slower *= found.seconds(loops) / max(1e-9, self.guess(loops).seconds(loops))
+        guess = self.guess(loops)
+        found = self.trial(config, guess)
+        if found is None:
+            return guess
+        self.slower *= found.seconds(loops) / max(1e-9, guess.seconds(loops))
         return found
 
 
 @dataclass(frozen=True)
 class Fit:
-    """What fits: a config, and the seconds that it is forecast to take."""
+    """What fits: a config, the seconds that it is forecast to take, and whether by a trial."""
 
     config: Any
     seconds: float
+    tried: bool = False
 
 
 def fit_into(seconds: float, ladder: Ladder, clock: Clock) -> Fit:
@@ -135,11 +144,13 @@ def _stretched(aim: float, ladder: Ladder, config: Any, pace: Pace) -> Fit:
     if stretch is not None and stretch.setting not in ladder.changes:
         rounds = _rounds(stretch, aim, loops, pace)
         config = replace(config, **{stretch.setting: rounds})
-    return Fit(config, pace.seconds(ladder.loops(config)))
+    return Fit(config, pace.seconds(ladder.loops(config)), pace.tried)
 
 
 def _rounds(stretch: Stretch, aim: float, loops: Sequence[Loop], pace: Pace) -> int:
-    loop = next(loop for loop in loops if loop.setting == stretch.setting)
+    loop = next((loop for loop in loops if loop.setting == stretch.setting), None)
+    if loop is None:
+        raise UserError(f"a rule stretches {stretch.setting!r}, which counts no loop's rounds.")
     left = aim - pace.seconds(loops)
     wanted = loop.rounds + left / max(1e-9, pace.rounds[loop.bar])
     low, high = math.ceil(_LEAST * loop.rounds), math.floor(stretch.most * loop.rounds)

@@ -10,18 +10,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
+
 from understudy.methods.config import config_to_json, read_changes
-from understudy.methods.contract import Forecasting, Method
+from understudy.methods.contract import Method
 from understudy.methods.machines import CPU, GPU, machine
 from understudy.methods.pace import Pace
 from understudy.methods.registry import get_method
-from understudy.methods.rules import Rule, find_rule
+from understudy.methods.rules import Rule
 from understudy.privacy.plan.exact_or_float import choose_noise
 from understudy.progress import Progress
-from understudy.run.choosing.candidates import Form, by_preset, first_usable, has_preset_for
+from understudy.run.choosing.candidates import Form, find_candidates, rule_for, samples_of
 from understudy.run.choosing.fitting import ByRates, ByTrial, Clock, Fit, Ladder, fit_into
 from understudy.run.choosing.probe import slower_here
-from understudy.run.choosing.trial import Tried, trial
+from understudy.run.choosing.trial import Tried, quick_trial
 from understudy.run.config import RECOMMENDED, RunConfig
 from understudy.run.context import choose_device
 from understudy.run.listing import duration
@@ -42,30 +44,36 @@ class Settled:
 
 def settled(config: RunConfig, form: Form, progress: Progress) -> Settled:
     """The same run with nothing left open."""
+    if config.preset is not None:
+        config = replace(config, time=None)
     if config.is_settled:
         return Settled(config)
     rates, said = rates_of(config), []
     if config.method == RECOMMENDED:
         config, because = _with_method(config, form, rates)
         said.append(f"method: {config.method}, recommended for such data: {because}.")
+    if config.time is None:
+        return Settled(config, tuple(said))
     method = get_method(config.method)
-    rule, instead = _rule(method, config, form, rates)
-    said += instead
-    if rule is None or config.time is None:
+    rule, instead = rule_for(method, config, form, config.time, rates)
+    said += [] if instead is None else [instead]
+    if rule is None:
         return Settled(replace(config, time=None), tuple(said))
     ladder = _ladder(method, rule, config, form)
-    clock = _clock(method, rule, config, ladder, rates, progress)
-    fit = fit_into(config.time, ladder, clock)
+    fit = fit_into(config.time, ladder, _clock(method, rule, config, ladder, rates, progress))
     said.append(_decided(config, fit))
     config = replace(config, fitted=in_words(fit.config), fitted_on=rule.tuned_on)
-    return Settled(config, tuple(said), fit.seconds if isinstance(clock, ByTrial) else None)
+    return Settled(config, tuple(said), fit.seconds if fit.tried else None)
 
 
 def rates_of(config: RunConfig) -> ByRates:
     """Rates of the kind of machine that was named; of this one, by its probe."""
     if config.device_kind is not None:
         return ByRates(machine(config.device_kind))
-    device = choose_device(config.device)
+    return rates_here(choose_device(config.device))
+
+
+def rates_here(device: torch.device) -> ByRates:
     return ByRates(machine(GPU if device.type == "cuda" else CPU), slower_here(device))
 
 
@@ -89,34 +97,14 @@ def _word(value: Any) -> str:
 
 def _with_method(config: RunConfig, form: Form, rates: ByRates) -> tuple[RunConfig, str]:
     """With the method that is recommended, and why it is."""
-    found, because = first_usable(config, form, config.time or float("inf"), rates)
-    return replace(config, method=found.name), because
-
-
-def _rule(
-    method: Method, config: RunConfig, form: Form, rates: ByRates
-) -> tuple[Rule | None, list[str]]:
-    """The rule to follow, and what is to be said of it; none where a preset was asked for, or was
-    made for these data and stays within the time."""
-    if config.preset is not None or config.time is None or not isinstance(method, Forecasting):
-        return None, []
-    rule = find_rule(method, form.facts(method), config.epsilon)
-    if rule is None or not has_preset_for(method, form):
-        return rule, []
-    expected = by_preset(method, config, form, rates).seconds
-    if expected <= config.time:
-        return None, []
-    instead = (
-        f"the preset for {form.dataset} would take about {duration(expected)}; settings by rule "
-        f"instead (--preset {form.dataset} takes it)."
-    )
-    return rule, [instead]
+    candidates = find_candidates(config, form, config.time or float("inf"), rates)
+    found, because = candidates.recommended()
+    return replace(config, method=found.name, ranked_on=candidates.ranking.tuned_on), because
 
 
 def _ladder(method: Method, rule: Rule, config: RunConfig, form: Form) -> Ladder:
     facts = form.facts(method)
-    samples = config.samples or sum(facts.counts.values())
-    ladder = Ladder(method, rule, facts, samples, read_changes(config.changes))
+    ladder = Ladder(method, rule, facts, samples_of(config, facts), read_changes(config.changes))
     method.spend(ladder.config(0), facts)(1.0)  # refuses what no settings could mend
     return ladder
 
@@ -136,9 +124,10 @@ def _clock(
         return rates
     device, facts = choose_device(config.device), ladder.facts
 
-    def tried(settings: Any) -> Pace:
+    def tried(settings: Any, guess: Pace) -> Pace | None:
         noise = choose_noise(method.spend(settings, facts), config.noise, config.method)
-        return trial(Tried(method, settings, facts, noise, device, ladder.samples), progress)
+        what = Tried(method, settings, facts, noise, device, ladder.samples)
+        return quick_trial(what, guess, progress)
 
     return ByTrial(rates.machine, rates.slower, tried)
 

@@ -46,7 +46,8 @@ from understudy.progress import Progress, Silent, Task
 from understudy.run.context import RunContext
 
 _MOST_UNITS = 20_000
-"""Random units; a larger run is tried with so many, at a rate that draws as many a step."""
+"""Random units; a larger run is tried with so many, at a rate that draws as many a step, and with
+more only where a step draws more than these."""
 
 _PUBLIC_RECORDS = 2_000
 _ROUNDS = {"cpu": 3, "cuda": 24}
@@ -56,6 +57,9 @@ _SHORT, _AGAIN = 1.0, 10
 """Loops whose rounds took less than so many seconds together are tried again, so much longer."""
 
 _DRAWN = {"cpu": 32, "cuda": 2_000}
+
+LONGEST = 30.0
+"""Seconds of a trial, by a guess; settings of which a few rounds take longer are not tried."""
 
 
 @dataclass(frozen=True)
@@ -79,13 +83,27 @@ class Tried:
         return self.method.loops(self.config, self.facts, self.samples)
 
 
-def trial(tried: Tried, progress: Progress | None = None) -> Pace:
+def quick_trial(tried: Tried, guess: Pace, progress: Progress | None = None) -> Pace | None:
+    """A trial that takes at most about half a minute; None where none would."""
+    few = _ROUNDS[tried.device.type]
+    rounds = ((loop, min(few, loop.rounds)) for loop in tried.loops if loop.setting)
+    if guess.start + sum(many * guess.rounds[loop.bar] for loop, many in rounds) > LONGEST:
+        return None
+    return trial(tried, progress)
+
+
+def trial(tried: Tried, progress: Progress | None = None) -> Pace | None:
     """The pace of a fit here, by a few rounds of each of its loops.
 
-    Random records stand for private ones, and for public ones too.
+    Random records stand for private ones, and for public ones too. None where the method's
+    settings allow no fit of so few rounds.
     """
     shown, few = progress or Silent(), _ROUNDS[tried.device.type]
     rounds = {loop.setting: min(few, loop.rounds) for loop in tried.loops if loop.setting}
+    try:
+        replace(tried.config, **rounds)
+    except UserError:
+        return None
     with shown.task("trying settings on random records"):
         found = _timed(tried, rounds)
         again = {
@@ -100,12 +118,16 @@ def trial(tried: Tried, progress: Progress | None = None) -> Pace:
 
 @dataclass
 class _Times:
-    """When each round of each bar ended, with the beginning of the bar as the first entry."""
+    """When each round of each bar ended, with the beginning of the bar as the first entry.
+
+    drawing: seconds that the drawing of all records would take. share: of the declared units,
+        how many were tried.
+    """
 
     bars: dict[str, list[float]] = field(default_factory=dict)
     whole: float = 0.0
     drawing: float = 0.0
-    """Seconds that the drawing of all records would take."""
+    share: float = 1.0
 
     def of_loop(self, loop: Loop) -> float:
         """The usual seconds of a round; of the later half, since the first ones prepare."""
@@ -114,13 +136,14 @@ class _Times:
         return statistics.mean(each[len(each) // 2 :]) if each else 0.0
 
     def pace(self, loops: Sequence[Loop]) -> Pace:
-        """The start is what the fit took beside rounds at their usual pace."""
+        """The start is what the fit took beside rounds at their usual pace, and passes over all
+        units are part of it."""
         rounds = {loop.bar: self.of_loop(loop) for loop in loops if loop.setting is not None}
         usual = sum(each * (len(self.bars.get(bar, [0])) - 1) for bar, each in rounds.items())
         for loop in loops:
             if loop.setting is None:
                 rounds[loop.bar] = self.drawing / max(1, loop.rounds)
-        return Pace(max(0.0, self.whole - usual), rounds)
+        return Pace(max(0.0, self.whole - usual) / self.share, rounds, tried=True)
 
 
 class _Watch:
@@ -164,7 +187,7 @@ def _timed(tried: Tried, rounds: Mapping[str, int]) -> _Times:
     config = replace(tried.config, **rounds)
     facts, mechanisms = _at_hand(tried, config)
     plan = Plan(Budget.empirical(), mechanisms, math.inf, "none: a trial", Plan.new_ident())
-    times = _Times()
+    times = _Times(share=sum(facts.counts.values()) / sum(tried.facts.counts.values()))
     watch = _Watch(tried.device, times)
     with tempfile.TemporaryDirectory() as name:
         journal = Journal.create(Path(name), plan, {})
@@ -221,13 +244,17 @@ def random_records(count: int, shape: tuple[int, ...], schema: Schema) -> Record
 
 
 def _at_hand(tried: Tried, config: Any) -> tuple[Facts, tuple[Mechanism, ...]]:
-    """The same facts of at most so many units, or of all where a step draws more; and a plan."""
-    counts = {part: min(count, _MOST_UNITS) for part, count in tried.facts.counts.items()}
-    fewer = replace(tried.facts, count=sum(counts.values()), counts=counts)
-    try:
-        return fewer, _planned(tried, config, fewer)
-    except UserError:
-        return tried.facts, _planned(tried, config, tried.facts)
+    """The same facts of some units, more of them where a step draws more; and a plan."""
+    most = _MOST_UNITS
+    while True:
+        counts = {part: min(count, most) for part, count in tried.facts.counts.items()}
+        fewer = replace(tried.facts, count=sum(counts.values()), counts=counts)
+        try:
+            return fewer, _planned(tried, config, fewer)
+        except UserError:
+            if counts == dict(tried.facts.counts):
+                raise
+            most *= 2
 
 
 def _planned(tried: Tried, config: Any, facts: Facts) -> tuple[Mechanism, ...]:

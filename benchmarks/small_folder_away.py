@@ -34,11 +34,6 @@ from understudy.privacy.plan.plan import Plan
 from understudy.progress import Silent
 from understudy.run.choosing.trial import Tried, trial
 
-READING: dict[str, dict[str, Any]] = {
-    "scans": {"size": 28, "channels": 1},
-    "faces": {"label": "label", "unit": "person"},
-    "things": {},
-}
 CHOICES: dict[str, dict[str, Any]] = {
     "dp-gan": {"method": "dp-gan", "preset": "default", "time": None},
     "dp-feta": {"method": "dp-feta", "device_kind": "h200"},
@@ -47,10 +42,10 @@ CHOICES: dict[str, dict[str, Any]] = {
 FREE = {"dp-feta": "central_steps", "dp-merf": "steps"}
 """The loop of each method that looks at what is released already."""
 
-EPSILON = 10.0
-
 
 def pack(folders: Path, job: Path) -> None:
+    from small_folders import EPSILON, READING
+
     from understudy.run.config import RunConfig
     from understudy.run.prepare import prepare
     from understudy.run.synthesize import calibrate
@@ -168,6 +163,7 @@ def _records(path: Path, told: dict[str, Any]) -> Images:
 def judge(folders: Path, job: Path, out: Path) -> None:
     """The balanced accuracy of each set of pictures on those from elsewhere, by classifier."""
     from small_folder_trials import balanced
+    from small_folders import READING
 
     from understudy.data.load import load
 

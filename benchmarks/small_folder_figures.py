@@ -16,23 +16,18 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from measure import EVIDENCE, REPOSITORY, understudy
+from small_folders import EPSILON, READING
 
 from understudy.bench.evidence.evidence import write_measurement
 from understudy.bench.evidence.provenance import Provenance
 from understudy.evaluation.protocol import load_protocol
 from understudy.run.evaluate import evaluate_run
 
-EPSILON = 10
-READING = {
-    "scans": ("--size", "28", "--channels", "1"),
-    "faces": ("--label", "label", "--unit", "person"),
-    "things": (),
-}
 CHOICES = {
     "dp-merf": ("--method", "dp-merf", "--preset", "default"),
     "dp-gan": ("--method", "dp-gan", "--preset", "default"),
@@ -67,11 +62,15 @@ def fit(folders: Path, work: Path, only: Sequence[str]) -> None:
         release = work / "releases" / run.name
         where = ["-o", str(release), "--runs", str(work / "runs"), "--name", run.name]
         asked = [str(folders / run.folder), "--epsilon", str(EPSILON)]
-        given = [*asked, *READING[run.folder], *CHOICES[run.choice], *where]
+        given = [*asked, *_words(READING[run.folder]), *CHOICES[run.choice], *where]
         measured = understudy(["synthesize", *given], work / "homes" / run.name)
         found = {"seconds": measured.seconds, "gigabytes": measured.peak_gigabytes}
         (run.place(work) / "measured.json").write_text(json.dumps(found), encoding="utf-8")
         print(f"{run.name}: {measured.seconds:.0f} s", flush=True)
+
+
+def _words(options: Mapping[str, Any]) -> list[str]:
+    return [word for name, value in options.items() for word in (f"--{name}", str(value))]
 
 
 def evaluate(folders: Path, work: Path, part: str) -> None:

@@ -17,6 +17,7 @@ import csv
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -26,6 +27,13 @@ from understudy.data.records import Array, Records
 
 SEED = 0
 INVENTED = "person"
+EPSILON = 10.0
+READING: dict[str, dict[str, Any]] = {
+    "scans": {"size": 28, "channels": 1},
+    "faces": {"label": "label", "unit": INVENTED},
+    "things": {},
+}
+"""How the owner of each folder of figures reads it."""
 
 
 @dataclass(frozen=True)

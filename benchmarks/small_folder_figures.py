@@ -3,12 +3,13 @@
     python benchmarks/small_folders.py FOLDERS --which figures
     python benchmarks/small_folder_figures.py fit FOLDERS WORK [--only things-recommended ...]
     python benchmarks/small_folder_figures.py evaluate FOLDERS WORK [--part 1/2]
-    python benchmarks/small_folder_figures.py write FOLDERS WORK
+    python benchmarks/small_folder_figures.py write FOLDERS WORK [--away OUT]
 
 `fit` makes each release as its owner would, one after the other: dp-merf and dp-gan by the presets
 that were version 0.1's defaults, and what `synthesize` takes by itself in ten minutes (`--only`
-these while the machine does nothing else). `evaluate` judges each on pictures from elsewhere. All
-that `write` says was read from the runs.
+these while the machine does nothing else); the defaults of dp-gan take hours on two cores, so
+they may be fitted by `small_folder_away.py`, whose OUT then goes to `write`. `evaluate` judges each
+on pictures from elsewhere. All that `write` says was read from the runs.
 """
 
 from __future__ import annotations
@@ -102,9 +103,11 @@ def _read(run: Run, work: Path, name: str) -> Any:
     return json.loads((run.place(work) / name).read_text(encoding="utf-8"))
 
 
-def write(folders: Path, work: Path) -> None:
-    found = {run.name: _of(run, folders, work) for run in runs(())}
-    judged = {folder: _judged(folder, found) for folder in READING}
+def write(folders: Path, work: Path, away: Path | None) -> None:
+    done = [run for run in runs(()) if (run.place(work) / "measured.json").is_file()]
+    found = {run.name: _of(run, folders, work) for run in done}
+    fitted_away = {} if away is None else _fitted_away(away)
+    judged = {folder: _judged(folder, found, fitted_away) for folder in READING}
     write_measurement(
         EVIDENCE,
         "small-folders",
@@ -114,8 +117,19 @@ def write(folders: Path, work: Path) -> None:
         seeds=[0],
         seconds={name: one["seconds"] for name, one in found.items()},
         peak_gigabytes=max(one["gigabytes"] for one in found.values()),
-        result={"runs": found, "judged": judged},
+        result={"runs": found, "away": fitted_away, "judged": judged},
     )
+
+
+def _fitted_away(out: Path) -> dict[str, Any]:
+    """What `small_folder_away.py` fitted on another machine and judged, by folder and method."""
+    found = {}
+    for path in sorted(out.glob("*-judged.json")):
+        name = path.name.removesuffix("-judged.json")
+        told = json.loads((out / f"{name}.json").read_text(encoding="utf-8"))
+        figures = json.loads(path.read_text(encoding="utf-8"))
+        found[name] = {"figures": figures, "seconds": told["took"], "device": told["device"]}
+    return found
 
 
 def _of(run: Run, folders: Path, work: Path) -> dict[str, Any]:
@@ -133,19 +147,28 @@ def _of(run: Run, folders: Path, work: Path) -> dict[str, Any]:
     }
 
 
-def _judged(folder: str, found: dict[str, Any]) -> dict[str, Any]:
-    """By the classifier that learns most from real records, as the verdict judges."""
+def _judged(folder: str, found: dict[str, Any], away: dict[str, Any]) -> dict[str, Any]:
+    """By the classifier that learns most from real records, as the verdict judges.
+
+    A default that was not fitted is None, and the better one is then of those that were.
+    """
     real = found[f"{folder}-recommended"]["figures"]
     judge = max(real, key=lambda name: real[name]["real"])
-    values = {c: found[f"{folder}-{c}"]["figures"][judge]["synthetic"] for c in CHOICES}
+    values: dict[str, float | None] = dict.fromkeys(CHOICES)
+    for choice in CHOICES:
+        if f"{folder}-{choice}" in found:
+            values[choice] = found[f"{folder}-{choice}"]["figures"][judge]["synthetic"]
+        elif f"{folder}-{choice}" in away:
+            values[choice] = away[f"{folder}-{choice}"]["figures"][judge]
     chance, reference = real[judge]["chance"], real[judge]["real"]
-    best = max(value for choice, value in values.items() if choice != "recommended")
+    own = found[f"{folder}-recommended"]["figures"][judge]["synthetic"]
+    defaults = [v for choice, v in values.items() if choice != "recommended" and v is not None]
     return {
         "judge": judge,
         "real": reference,
         **values,
-        "points above the better default": 100 * (values["recommended"] - best),
-        "share of the gain kept": (values["recommended"] - chance) / (reference - chance),
+        "points above the better default": 100 * (own - max(defaults)),
+        "share of the gain kept": (own - chance) / (reference - chance),
     }
 
 
@@ -154,6 +177,7 @@ def main() -> None:
     parser.add_argument("verb", choices=("fit", "evaluate", "write"))
     parser.add_argument("folders", type=Path)
     parser.add_argument("work", type=Path)
+    parser.add_argument("--away", type=Path)
     parser.add_argument("--only", nargs="*", default=())
     parser.add_argument("--part", default="1/1")
     asked = parser.parse_args()
@@ -162,7 +186,7 @@ def main() -> None:
     elif asked.verb == "evaluate":
         evaluate(asked.folders, asked.work, asked.part)
     else:
-        write(asked.folders, asked.work)
+        write(asked.folders, asked.work, asked.away)
 
 
 if __name__ == "__main__":

@@ -59,8 +59,12 @@ def _row(folder: str, result: dict[str, Any]) -> Sequence[object]:
     judge = judged["judge"]
     chance = runs[f"{folder}-recommended"]["figures"][judge]["chance"]
     kept = f"{100 * judged['share of the gain kept']:.0f}%"
-    figures = (judged[choice] for choice in _CHOICES)
+    figures = (_figure(judged[choice]) for choice in _CHOICES)
     return (_FOLDERS[folder], chance, *figures, judged["real"], kept)
+
+
+def _figure(value: float | None) -> float | str:
+    return "to be measured" if value is None else value
 
 
 def _said(folder: str, result: dict[str, Any]) -> str:

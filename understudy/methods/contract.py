@@ -65,6 +65,7 @@ class LoopKind(StrEnum):
     """What a loop does in a pass; each machine has a rate for each."""
 
     PRIVATE = "private gradients"
+    ADVERSARIAL = "private gradients against a generator"
     PLAIN = "plain gradients"
     DRAWING = "drawing"
     MATCHING = "matching of features"

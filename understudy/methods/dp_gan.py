@@ -124,7 +124,7 @@ class DPGan:
         passes = config.batch * (2 if config.fake == "inside" else 1)
         made = config.generator_batch / config.steps_per_generator
         work = critic + (critic + generator) * made / passes
-        return (Loop(BAR, "steps", config.steps, LoopKind.PRIVATE, passes, work),)
+        return (Loop(BAR, "steps", config.steps, LoopKind.ADVERSARIAL, passes, work),)
 
     def gigabytes(self, config: GanConfig, facts: Facts) -> float:
         del config, facts

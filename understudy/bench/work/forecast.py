@@ -25,14 +25,15 @@ def forecast_gigabytes(cell: Cell, lookup: Lookup) -> float:
     if entry is None:
         return LEAST
     method = lookup.method(cell.method)
-    facts = _facts(cell, entry, method)
+    facts = declared_facts(cell, entry, method)
     held = _COPIES * facts.count * math.prod(facts.shape) / 2**30
     if not isinstance(method, Forecasting):
         return LEAST + held
     return max(LEAST, method.gigabytes(lookup.config(cell).config, facts)) + held
 
 
-def _facts(cell: Cell, entry: Entry, method: Method) -> Facts:
+def declared_facts(cell: Cell, entry: Entry, method: Method) -> Facts:
+    """What the catalog says of a cell's dataset, without reading it."""
     shape = entry.shape
     if not entry.is_table:
         channels, height, width = entry.shape

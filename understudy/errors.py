@@ -19,7 +19,14 @@ class UserError(Exception):
 
 
 class MixedSizesError(UserError):
-    """Images differ in size, and nobody said which size they should have."""
+    """Images differ in size, and nobody said which size they should have.
+
+    size: one that the message suggests, if it does.
+    """
+
+    def __init__(self, message: str, size: int | None = None) -> None:
+        super().__init__(message)
+        self.size = size
 
 
 class PrivacyError(UserError):
@@ -59,6 +66,16 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     if near:
         return f"did you mean {' or '.join(in_any_case[name] for name in near)}?"
     return f"known: {', '.join(names)}." if names else "none are known."
+
+
+def did_you_mean_beside(path: Path) -> str | None:
+    """The nearest names in the folder that a path leads to; None where there is none like it."""
+    try:
+        beside = {entry.name: entry for entry in path.parent.iterdir() if entry.name[0] != "."}
+    except OSError:
+        return None
+    near = difflib.get_close_matches(path.name, beside, n=3, cutoff=0.6)
+    return f"did you mean {' or '.join(str(beside[n]) for n in near)}?" if near else None
 
 
 def home_expanded(words: str | Path) -> Path:

@@ -196,3 +196,20 @@ def test_public_names_resolve_and_unknown_ones_do_not():
         assert callable(getattr(understudy.data, name))
     with pytest.raises(AttributeError):
         _ = understudy.data.nonsense
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ("clinik", "did you mean clinic?"),
+        ("./clinik", "did you mean clinic?"),
+        ("mnits", "did you mean mnist"),
+        ("elsewhere/clinik", "give a folder"),
+    ],
+)
+def test_a_folder_of_nearly_that_name_is_suggested(tmp_path, monkeypatch, asked, words):
+    (tmp_path / "clinic").mkdir()
+    (tmp_path / ".clinik").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with refused(words):
+        load(asked)

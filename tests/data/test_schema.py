@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from understudy.data.schema import Schema
+from understudy.data.schema import Attribute, Schema
 from understudy.errors import UserError
 
 GOOD: dict[str, Any] = {
@@ -34,3 +34,20 @@ def test_a_schema_comes_back_from_json() -> None:
 def test_attributes_that_are_none_are_refused(attribute: dict[str, Any], words: str) -> None:
     with pytest.raises(UserError, match=words):
         Schema.from_json({**GOOD, "attributes": [attribute]})
+
+
+def columns(*names: str) -> Schema:
+    return Schema(tuple(Attribute(name, ("a", "b")) for name in names))
+
+
+def test_a_column_that_names_persons_is_offered_as_unit_and_not_as_label() -> None:
+    with pytest.raises(UserError, match="pass --label with one of: finding, eyes") as caught:
+        _ = columns("finding", "patient_id", "eyes").label_attribute
+    assert str(caught.value).endswith(
+        "'patient_id' seems to say whose a record is: --unit patient_id protects persons, and "
+        "without it the claim is per image."
+    )
+    with pytest.raises(UserError, match=r"one of: finding, eyes\.$"):
+        _ = columns("finding", "eyes").label_attribute
+    with pytest.raises(UserError, match="one of: patient"):
+        _ = columns("patient", "subject").label_attribute

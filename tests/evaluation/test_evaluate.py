@@ -18,6 +18,7 @@ from understudy.evaluation.metric import Evaluation
 from understudy.evaluation.metric_registry import METRICS, resolve
 from understudy.evaluation.metric_table import render_table
 from understudy.evaluation.protocol import Protocol
+from understudy.progress import Silent, Task
 
 
 @pytest.fixture(scope="module")
@@ -211,3 +212,37 @@ def test_the_table_shows_values_failures_and_the_stamp(
         "real2gen accuracy  mlp      failed: needs the real training records, which were not given"
     )
     assert lines[-1] == "intervals: 95% confidence"
+
+
+class StoppedAfterTwo(Silent):
+    """Somebody presses Ctrl-C after the second figure, and reads what is said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    @contextmanager
+    def task(self, description: str, total: int | None = None) -> Iterator[Task]:
+        with super().task(description, total) as bar:
+            if description == "evaluate":
+                bar.advance = self._count  # type: ignore[method-assign]
+            yield bar
+
+    def say(self, line: str) -> None:
+        self.said.append(line)
+
+    def _count(self, steps: int = 1) -> None:
+        self.done = getattr(self, "done", 0) + steps
+        if self.done == 2:
+            raise KeyboardInterrupt
+
+
+def test_what_was_found_is_said_when_it_is_stopped(
+    train: Records, test_part: Records, quick: Protocol
+) -> None:
+    shown = StoppedAfterTwo()
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(train, train, test_part, quick, device="cpu", progress=shown)
+    first, second, last = shown.said
+    assert first.startswith("gen2real accuracy mlp: 0.")
+    assert second.startswith("gen2real balanced accuracy mlp: 0.")
+    assert last == "stopped after 2 of 7 figures; none of them is kept."

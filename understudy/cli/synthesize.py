@@ -263,7 +263,7 @@ def _show_preview(found: Preview, as_json: bool) -> None:
     from understudy.privacy.plan.mechanisms import mechanism_from_json
     from understudy.privacy.plan.mechanisms.registry import RESERVED
     from understudy.run.listing import duration
-    from understudy.run.notices import protected_in_words
+    from understudy.run.notices import guess_in_words, protected_in_words
 
     shown = found.to_json()
     if as_json:
@@ -275,9 +275,12 @@ def _show_preview(found: Preview, as_json: bool) -> None:
     typer.echo(f"epsilon {cost} at delta {shown['delta']:g} ({shown['accountant']})")
     typer.echo(f"in all: {found.composed.sentence()}")
     typer.echo(protected_in_words(shown["unit"]))
+    if not isinstance(shown["epsilon"], str):
+        typer.echo(guess_in_words(shown["epsilon"], shown["unit"]))
     parts = {part: n for part, n in shown["counts"].items() if n != shown["count"]}
     used = "".join(f", {n:,} of them to {part}" for part, n in parts.items())
-    typer.echo(f"declared count {shown['count']:,}{used}; makes {shown['records']:,} records")
+    units = "" if shown["unit"] is None else f" (each one {shown['unit']}, with all its images)"
+    typer.echo(f"count {shown['count']:,}{units}{used}; makes {shown['records']:,} records")
     typer.echo(f"method {shown['method']}; settings: {_settings_in_words(found)}")
     for given in shown["public_inputs"]:
         licence = given["licence"] or "unknown"
@@ -293,7 +296,8 @@ def _show_preview(found: Preview, as_json: bool) -> None:
     if shown["expected"]:
         expected = shown["expected"]
         took = duration(expected["seconds"])
-        typer.echo(f"expected {expected['where']}: about {took}, {expected['gigabytes']} GB")
+        anew = "" if found.prepared.tried is None else "; tried anew when it begins"
+        typer.echo(f"expected {expected['where']}: about {took}, {expected['gigabytes']} GB{anew}")
     typer.echo("Nothing was spent and nothing was written.")
 
 
@@ -303,6 +307,8 @@ def _settings_in_words(found: Preview) -> str:
 
 
 def _show_result(result: RunResult, as_json: bool) -> None:
+    from understudy.release.layout import SHEET
+
     claim = result.claim
     if as_json:
         print_json(
@@ -325,6 +331,8 @@ def _show_result(result: RunResult, as_json: bool) -> None:
         typer.echo(claim.statement[0])
         typer.echo(f"release   {result.release}  (all of it may be handed on)")
         typer.echo(f"digest    {result.digest}")
+        typer.echo(f"pictures  {result.release / SHEET}")
     typer.echo(f"report    {result.report}  (the owner's)")
     typer.echo(f"in all    {result.composed.sentence()}")
     typer.echo(f"next      understudy evaluate --run {shlex.quote(str(result.run))}")
+    typer.echo("          (minutes; --test DATA judges it on pictures from elsewhere)")

@@ -195,21 +195,22 @@ class ImageStack:
                 "one kind, or pass --channels 1 (grey) or --channels 3 (colour)."
             )
         if shape != first:
+            sizes = _sizes_up_to(min(*first[1:], *shape[1:]))
             raise MixedSizesError(
                 f"{self._first} is {first[2]}x{first[1]} pixels but {name} is "
-                f"{shape[2]}x{shape[1]}; pass {_sizes_up_to(min(*first[1:], *shape[1:]))} to "
-                "crop and resize every image to one size."
+                f"{shape[2]}x{shape[1]}; pass {' or '.join(f'--size {size}' for size in sizes)} "
+                "to crop and resize every image to one size.",
+                sizes[0],
             )
 
 
-def _sizes_up_to(side: int) -> str:
+def _sizes_up_to(side: int) -> list[int]:
     """Sizes that the methods take and that enlarge images of this side as little as can be.
 
     >>> _sizes_up_to(369), _sizes_up_to(48), _sizes_up_to(28)
-    ('--size 32 or --size 64', '--size 32', '--size 28')
+    ([32, 64], [32], [28])
     """
-    usual = [size for size in _USUAL_SIZES if size <= side] or [max(side, _SMALLEST_SIZE)]
-    return " or ".join(f"--size {size}" for size in usual)
+    return [size for size in _USUAL_SIZES if size <= side] or [max(side, _SMALLEST_SIZE)]
 
 
 def _decode(data: bytes, name: str, pixel_limit: int) -> tuple[Image.Image, bool]:

@@ -18,7 +18,7 @@ from understudy.data.sources.hub import PREFIX, load_hub
 from understudy.data.sources.idx import has_idx, load_idx_folder
 from understudy.data.sources.metadata_folder import has_metadata, load_metadata_folder
 from understudy.data.sources.raw import RawPart
-from understudy.errors import UserError, did_you_mean, home_expanded
+from understudy.errors import UserError, did_you_mean, did_you_mean_beside, home_expanded
 from understudy.progress import Once, Progress, Silent
 
 
@@ -143,12 +143,14 @@ def _existing(source: str) -> Path:
     path = home_expanded(source)
     if path.exists():
         return path.resolve()
+    near = did_you_mean_beside(path)
     if "/" in source or path.suffix:
         raise UserError(
-            f"{source} does not exist; give a folder, a Parquet file or a dataset name."
+            f"{source} does not exist; {near or 'give a folder, a Parquet file or a dataset name.'}"
         )
     raise UserError(
-        f"no dataset {source!r}, and no folder of that name here; {did_you_mean(source, catalog())}"
+        f"no dataset {source!r}, and no folder of that name here; "
+        f"{near or did_you_mean(source, catalog())}"
     )
 
 

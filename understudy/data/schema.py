@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from understudy.data.persons import person_columns
 from understudy.errors import UserError, did_you_mean
 
 
@@ -74,10 +75,20 @@ class Schema:
                     "the data have no column that could be the label; put images into folders "
                     "named after their class, or add a column of at most 1000 classes."
                 )
-            raise UserError(
-                f"no label was chosen; pass --label with one of: {', '.join(self.names)}."
-            )
+            raise UserError(f"no label was chosen; {self._choices_of_label()}")
         return self.attribute(self.label)
+
+    def _choices_of_label(self) -> str:
+        """What could be the label; a column that names persons is offered as what it is."""
+        persons = person_columns(self.names)
+        labels = [name for name in self.names if name not in persons] or self.names
+        chosen = f"pass --label with one of: {', '.join(labels)}."
+        if not persons:
+            return chosen
+        return (
+            f"{chosen} {persons[0]!r} seems to say whose a record is: --unit {persons[0]} "
+            "protects persons, and without it the claim is per image."
+        )
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import torch
@@ -10,7 +11,7 @@ from understudy.data.records import Records
 from understudy.errors import UserError
 from understudy.evaluation.case import Case
 from understudy.evaluation.classifier_figures import ClassifierFigures
-from understudy.evaluation.metric import Evaluation, Metric
+from understudy.evaluation.metric import Evaluation, Metric, Row
 from understudy.evaluation.metric_registry import EXTRACTORS, check_name, metric_class
 from understudy.evaluation.protocol import Protocol
 from understudy.evaluation.references import References
@@ -57,13 +58,25 @@ def evaluate(
         figures=figures,
         references=references,
     )
-    rows = []
-    with shown.task("evaluate", total=len(metrics)) as bar:
-        for metric in metrics:
-            bar.note(" ".join(filter(None, (metric.title, metric.variant))))
-            rows.append(metric.row(case))
-            bar.advance()
+    rows: list[Row] = []
+    try:
+        with shown.task("evaluate", total=len(metrics)) as bar:
+            for metric in metrics:
+                bar.note(" ".join(filter(None, (metric.title, metric.variant))))
+                rows.append(metric.row(case))
+                bar.advance()
+    except KeyboardInterrupt:
+        _say_known(rows, len(metrics), shown)
+        raise
     return Evaluation(tuple(rows), protocol, dataset, len(synthetic))
+
+
+def _say_known(rows: Sequence[Row], of: int, progress: Progress) -> None:
+    """What an evaluation that is stopped had found; the run keeps nothing of it."""
+    for row in rows:
+        value = "failed" if row.value is None else f"{row.value:.4g}"
+        progress.say(f"{' '.join(filter(None, (row.metric, row.variant)))}: {value}")
+    progress.say(f"stopped after {len(rows)} of {of} figures; none of them is kept.")
 
 
 def default_protocol_name(device: torch.device | str | None = None) -> str:

@@ -80,7 +80,14 @@ class Verification:
     def lines(self) -> list[str]:
         """What to print: the verdict, the claim's first sentence, problems and notes."""
         headline = [self.claim.statement[0]] if self.claim and self.ok else []
-        return [self.verdict, *headline, *self.problems, *self.notes]
+        unknown = [_WHO_MADE_IT] if self.ok and not self.authenticated else []
+        return [self.verdict, *headline, *unknown, *self.problems, *self.notes]
+
+
+_WHO_MADE_IT = (
+    "Its files and figures agree with each other. That its owner made it shows only with what they "
+    "published elsewhere: --digest or --key."
+)
 
 
 def verify(

@@ -10,7 +10,7 @@ from types import MappingProxyType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from understudy.durable import write_durably
-from understudy.errors import UserError, did_you_mean, reading
+from understudy.errors import UserError, did_you_mean, did_you_mean_beside, reading
 from understudy.methods.machines import machine
 from understudy.methods.registry import method_name
 from understudy.privacy.plan.mechanisms import NOISES
@@ -201,7 +201,8 @@ def read_config(folder: Path) -> RunConfig:
 
     path = folder / FILE
     if not path.exists():
-        raise UserError(f"{folder} is not a run folder: it has no {FILE}.")
+        near = "" if folder.exists() else f" {did_you_mean_beside(folder) or ''}".rstrip()
+        raise UserError(f"{folder} is not a run folder: it has no {FILE}.{near}")
     try:
         with reading(path):
             data = yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from understudy.data.load import Dataset
@@ -19,6 +20,21 @@ def protected_in_words(unit: str | None) -> str:
     if unit is None:
         return f"protects each image by itself: {PER_IMAGE} (--unit COLUMN protects persons)"
     return f"protects all images of one {unit} together: per {unit}"
+
+
+def guess_in_words(epsilon: float, unit: str | None) -> str:
+    """What an epsilon allows whoever guesses whether one unit was in the data.
+
+    >>> guess_in_words(1.0, "patient")
+    'a guess whether one patient was in the data is right at most 73.2% of the time (blindly 50%)'
+    """
+    percent = 100 / (1 + math.exp(-epsilon))
+    digits = 1 if percent < 99.9 else 3
+    most = math.ceil(percent * 10**digits) / 10**digits
+    return (
+        f"a guess whether one {unit or 'image'} was in the data is right at most {most:g}% of the "
+        "time (blindly 50%)"
+    )
 
 
 def notices(prepared: Prepared) -> Iterator[str]:

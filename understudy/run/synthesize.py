@@ -196,6 +196,8 @@ def synthesize(
     if team is not None:
         config = taken_together(config, team)
     folder, config = _begun(path, config, home, resume=resume)
+    if folder is not None and (path / RELEASE).exists():
+        shown.say(f"{path} was finished already; nothing more is spent.")
     noise = noise_of(config)
     prepared = prepare(config, home, shown)
     config = prepared.config

@@ -127,9 +127,9 @@ def test_images_of_several_sizes_are_looked_at_in_one(photos: Path) -> None:
     with pytest.raises(MixedSizesError):
         gather(config, None, Silent(), split_key=b"k" * 32)
     found = advice(photos)
-    assert "1x32x32" in told(found)
-    assert "the images differ in size, so this is for --size 32" in told(found)
-    assert recommended(found)[1][5:7] == ["--size", "32"]
+    assert "1x8x8" in told(found)
+    assert "the images differ in size, so this is for --size 8." in told(found)
+    assert recommended(found)[1][5:7] == ["--size", "8"], "the size that the refusal names"
     asked = advice(photos, size=16)
     assert "1x16x16" in told(asked)
     assert "differ in size" not in told(asked)

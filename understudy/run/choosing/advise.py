@@ -58,14 +58,14 @@ def _looked_at(config: RunConfig, progress: Progress) -> tuple[RunConfig, Form, 
     """The form of the data, at a size that methods take."""
     try:
         form = _form(config, progress)
-    except MixedSizesError:
-        why = "the images differ in size"
+    except MixedSizesError as error:
+        why, size = "the images differ in size", error.size or USUAL_SIZE
     else:
         if config.size is not None or len(form.shape) < 3 or max(form.shape[1:]) <= LARGEST:
             return config, form, []
-        why = f"methods take at most {LARGEST} pixels a side"
-    config = replace(config, size=USUAL_SIZE)
-    note = f"{why}, so this is for --size {USUAL_SIZE} (64 is the other usual size)."
+        why, size = f"methods take at most {LARGEST} pixels a side", USUAL_SIZE
+    config = replace(config, size=size)
+    note = f"{why}, so this is for --size {size}."
     return config, _form(config, progress), [note]
 
 

@@ -27,15 +27,15 @@ from understudy.run.synthesize import preview, synthesize
 RUNS: dict[str, tuple[tuple[str, str, float], ...]] = {
     "cpu": (
         ("scans", "dp-merf", 25),
-        ("things", "dp-merf", 60),
-        ("faces", "dp-merf", 40),
-        ("scans", "dp-feta", 40),
-        ("things", "dp-feta", 90),
-        ("faces", "dp-feta", 60),
-        ("scans", "dp-gan", 60),
-        ("things", "dp-gan", 120),
-        ("scans", "dpdm", 40),
-        ("things", "dpdm", 150),
+        ("things", "dp-merf", 45),
+        ("faces", "dp-merf", 30),
+        ("scans", "dp-feta", 30),
+        ("things", "dp-feta", 60),
+        ("faces", "dp-feta", 45),
+        ("scans", "dp-gan", 45),
+        ("things", "dp-gan", 75),
+        ("scans", "dpdm", 30),
+        ("things", "dpdm", 90),
     )
 }
 

@@ -3,7 +3,7 @@
     python benchmarks/small_folders.py FOLDERS --which tuning
     python benchmarks/small_folder_trials.py plan FOLDERS TRIALS.yaml JOB
     python benchmarks/small_folder_trials.py run JOB --part 1/8 [--device cuda]
-    python benchmarks/small_folder_trials.py write JOB
+    python benchmarks/small_folder_trials.py write JOB [JOB ...]
 
 `run` needs torch and numpy alone, and may be started several times, each with a part of the trials.
 It leaves JOB/results-PART.jsonl: of each trial the mean balanced accuracy of two classifiers on the
@@ -19,7 +19,7 @@ import itertools
 import json
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -171,14 +171,13 @@ def _tried(job: Path, trial: Mapping[str, Any], device: str) -> dict[str, Any]:
     }
 
 
-def write(job: Path) -> None:
+def write(jobs: Sequence[Path]) -> None:
     from measure import EVIDENCE, REPOSITORY
 
     from understudy.bench.evidence.evidence import write_measurement
     from understudy.bench.evidence.provenance import Provenance
 
-    files = sorted(job.glob("results-*.jsonl"))
-    rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    rows = [row for job in jobs for row in _results(job)]
     write_measurement(
         EVIDENCE,
         "tuning-small-folders",
@@ -188,10 +187,24 @@ def write(job: Path) -> None:
         seeds=[0],
         seconds={"fits": sum(row.get("fit seconds", 0.0) for row in rows)},
         peak_gigabytes=None,
-        result={
-            "trials": sorted(rows, key=lambda r: (r["task"], r["method"], str(r["varied"]))),
-        },
+        result={"trials": sorted(rows, key=_key)},
     )
+
+
+def _results(job: Path) -> Iterator[dict[str, Any]]:
+    """Each row of a job with the settings that were fitted."""
+    trials = json.loads((job / "trials.json").read_text(encoding="utf-8"))
+    configs = {_key(trial): trial["config"] for trial in trials}
+    for file in sorted(job.glob("results-*.jsonl")):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            row.pop("settings")
+            yield {**row, "config": configs[_key(row)]}
+
+
+def _key(row: Mapping[str, Any]) -> tuple[str, str, int, str]:
+    varied = json.dumps(row["varied"], sort_keys=True)
+    return row["task"], row["method"], row["by_rule"] or 0, varied
 
 
 def balanced(
@@ -243,14 +256,14 @@ def main() -> None:
     running.add_argument("--part", default="1/1")
     running.add_argument("--device", default="auto")
     writing = verbs.add_parser("write")
-    writing.add_argument("job", type=Path)
+    writing.add_argument("jobs", type=Path, nargs="+", metavar="JOB")
     asked = parser.parse_args()
     if asked.verb == "plan":
         write_job(asked.folders, asked.trials, asked.job)
     elif asked.verb == "run":
         run(asked.job, asked.part, asked.device)
     else:
-        write(asked.job)
+        write(asked.jobs)
 
 
 if __name__ == "__main__":

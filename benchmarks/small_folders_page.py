@@ -94,21 +94,22 @@ def _forecasts(result: dict[str, Any]) -> list[str]:
 def _tuning(result: dict[str, Any]) -> list[str]:
     """What order and rules rest on: other folders, mean of two classifiers."""
     rows = [
-        (row["task"], row["method"], _turned(row["varied"]), (row["mlp"] + row["cnn"]) / 2)
+        (row["task"], row["method"], _turned(row), (row["mlp"] + row["cnn"]) / 2)
         for row in result["trials"]
         if "failed" not in row
     ]
     words = (
         "The order of methods, and the settings by rule, rest on other folders of such sizes (mean "
-        "balanced accuracy of an MLP and a CNN, one fit each, settings for 90 seconds):"
+        "balanced accuracy of an MLP and a CNN, one fit each, settings for so many seconds):"
     )
-    return [words, table(("folder", "method", "turned round", "accuracy"), rows)]
+    return [words, table(("folder", "method", "settings for", "accuracy"), rows)]
 
 
-def _turned(varied: dict[str, Any]) -> str:
+def _turned(row: dict[str, Any]) -> str:
+    seconds, varied = f"{row['by_rule']} s", row["varied"]
     if "steps" in varied:
-        return f"{varied['steps']} private steps"
-    return ", ".join(f"{name}: {value}" for name, value in varied.items())
+        return f"{seconds}, {varied['steps']} private steps"
+    return ", ".join([seconds, *(f"{name}: {value}" for name, value in varied.items())])
 
 
 if __name__ == "__main__":

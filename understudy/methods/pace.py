@@ -44,9 +44,9 @@ class Rate:
 class Machine:
     """A kind of machine with its rates.
 
-    name: how people call it. measured: the evidence of its rates. probe: seconds that the work of
-        `understudy.run.choosing.probe` takes on it; another machine of its kind is as much slower
-        as its own probe is longer.
+    name: how people call it. measured: the evidence of its rates, and what it has none of.
+    probe: seconds that the work of `understudy.run.choosing.probe` takes on it; another machine of
+        its kind is as much slower as its own probe is longer.
     """
 
     kind: str

@@ -58,7 +58,7 @@ def test_a_release_that_nobody_names_has_a_name_that_tells_what_it_is(
     workplace: Workplace,
 ) -> None:
     said = workplace.run("synthesize", "digits", *SMALL_MERF, *ONE, "--dry-run").succeeded()
-    assert "declared count 1,438; makes 30 records" in said.out
+    assert "count 1,438; makes 30 records" in said.out
     assert not list(workplace.folder.glob("digits*"))
     workplace.run("synthesize", "digits", *SMALL_MERF, *ONE).succeeded()
     assert load_release(workplace / "digits-dp-merf-epsilon1")[1].method.name == "dp-merf"
@@ -71,7 +71,7 @@ def test_a_preview_says_how_many_records_are_to_learn_from(workplace: Workplace)
     drawing.class_folder(workplace / "photos", count=40)
     words = ("synthesize", "photos", *SMALL_MERF, "--epsilon", "0.001", "--dry-run")
     said = workplace.run(*words).succeeded()
-    assert "declared count 40, 34 of them to train; makes 30 records" in said.out
+    assert "count 40, 34 of them to train; makes 30 records" in said.out
     assert said.out.startswith("epsilon 0.0009") or said.out.startswith("epsilon 0.001 ")
 
 

@@ -44,8 +44,8 @@ def test_a_column_that_names_persons_is_offered_as_unit_and_not_as_label() -> No
     with pytest.raises(UserError, match="pass --label with one of: finding, eyes") as caught:
         _ = columns("finding", "patient_id", "eyes").label_attribute
     assert str(caught.value).endswith(
-        "'patient_id' seems to say whose a record is: --unit patient_id protects persons, and "
-        "without it the claim is per image."
+        "eyes; and --unit patient_id, which seems to say whose a record is: without it images are "
+        "protected, and persons are not."
     )
     with pytest.raises(UserError, match=r"one of: finding, eyes\.$"):
         _ = columns("finding", "eyes").label_attribute

@@ -167,7 +167,7 @@ def _in_process(place: Workplace, words: tuple[str, ...]) -> int:
 def test_every_process_draws_from_a_secret_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who joins in a follower is as secret as in the first: its stream is no public seed's. And
     it tries no settings, which might come out otherwise than those of the first."""
-    monkeypatch.setattr(settle, "trial", mock.Mock(side_effect=AssertionError("tried")))
+    monkeypatch.setattr(settle, "quick_trial", mock.Mock(side_effect=AssertionError("tried")))
     drawn: list[NoiseSource] = []
     monkeypatch.setattr(start, "work_for_leader", lambda _, __, noise: drawn.append(noise))
     monkeypatch.setattr(Team, "number", lambda *_: 0)

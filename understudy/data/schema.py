@@ -82,12 +82,12 @@ class Schema:
         """What could be the label; a column that names persons is offered as what it is."""
         persons = person_columns(self.names)
         labels = [name for name in self.names if name not in persons] or self.names
-        chosen = f"pass --label with one of: {', '.join(labels)}."
+        chosen = f"pass --label with one of: {', '.join(labels)}"
         if not persons:
-            return chosen
+            return f"{chosen}."
         return (
-            f"{chosen} {persons[0]!r} seems to say whose a record is: --unit {persons[0]} "
-            "protects persons, and without it the claim is per image."
+            f"{chosen}; and --unit {persons[0]}, which seems to say whose a record is: without it "
+            "images are protected, and persons are not."
         )
 
     @property

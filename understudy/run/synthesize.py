@@ -196,9 +196,7 @@ def synthesize(
     if team is not None:
         config = taken_together(config, team)
     folder, config = _begun(path, config, home, resume=resume)
-    if folder is not None and (path / RELEASE).exists():
-        shown.say(f"{path} was finished already; nothing more is spent.")
-    noise = noise_of(config)
+    finished, noise = resume and (path / RELEASE).exists(), noise_of(config)
     prepared = prepare(config, home, shown)
     config = prepared.config
     called = release_title(title, prepared)
@@ -235,6 +233,8 @@ def synthesize(
     report = write_run_reports(folder, prepared, claim, records, digest)
     composed = composed_with(config, folder.read_plan()[0], home)
     release = out if digest else None
+    if finished:
+        shown.say(f"{path} was finished already; nothing more is spent.")
     return RunResult(claim, folder.path, release, digest, report, composed, refusals)
 
 

@@ -104,10 +104,11 @@ def _read(run: Run, work: Path, name: str) -> Any:
 
 
 def write(folders: Path, work: Path, away: Path | None) -> None:
-    done = [run for run in runs(()) if (run.place(work) / "measured.json").is_file()]
+    done = [run for run in runs(()) if (run.place(work) / "metrics.json").is_file()]
     found = {run.name: _of(run, folders, work) for run in done}
     fitted_away = {} if away is None else _fitted_away(away)
-    judged = {folder: _judged(folder, found, fitted_away) for folder in READING}
+    whole = [folder for folder in READING if f"{folder}-recommended" in found]
+    judged = {folder: _judged(folder, found, fitted_away) for folder in whole}
     write_measurement(
         EVIDENCE,
         "small-folders",
@@ -141,7 +142,6 @@ def _of(run: Run, folders: Path, work: Path) -> dict[str, Any]:
         **_read(run, work, "measured.json"),
         "method": claim["method"]["name"],
         "settings": claim["method"]["config"],
-        "preset": claim["method"]["preset"],
         "figures": _figures(run, work),
         "verdict": verdict,
     }

@@ -45,9 +45,10 @@ def section(folder: Path) -> str:
 def _figures(result: dict[str, Any]) -> list[str]:
     """By the classifier that learns most from real records, as the verdict judges."""
     heading = ("folder", "guessing", *(_default(c) for c in _CHOICES), "real", "gain kept")
-    rows = [_row(folder, result) for folder in _FOLDERS]
-    said = [_said(folder, result) for folder in _FOLDERS]
-    return [table(heading, rows), *said]
+    whole = [folder for folder in _FOLDERS if folder in result["judged"]]
+    open_ = [f"*{name}* is still to be evaluated." for name in _FOLDERS if name not in whole]
+    said = [_said(folder, result) for folder in whole]
+    return [table(heading, [_row(folder, result) for folder in whole]), *said, *open_]
 
 
 def _default(choice: str) -> str:

@@ -76,7 +76,7 @@ def _said(folder: str, result: dict[str, Any]) -> str:
     words = " ".join(limits) or "The verdict names nothing that limits it."
     return (
         f"*{folder}*: {run['method']} by rule, {run['seconds']:.0f} s in all on two cores; "
-        f"{points:+.1f} points beside the better default. {words}"
+        f"{points:+.1f} points beside the better default that was fitted. {words}"
     )
 
 

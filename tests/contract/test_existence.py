@@ -149,7 +149,7 @@ REFUSED_BOTH = {
 """For a name: of a folder, or for want of a label's among several columns."""
 
 
-CHOOSING = {"method": RECOMMENDED, "time": 20.0, "device_kind": "cpu"}
+CHOOSING: dict[str, object] = {"method": RECOMMENDED, "time": 20.0, "device_kind": "cpu"}
 """Method and settings are left open; rates answer, which are the same at every call."""
 
 
@@ -157,30 +157,32 @@ CHOOSING = {"method": RECOMMENDED, "time": 20.0, "device_kind": "cpu"}
 def test_one_record_chooses_neither_method_nor_settings(
     tmp_path: Path, pair: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assemble, "MOST_CLASSES", 3)
-    more, less, options = NEIGHBOURS[pair]
-    found = []
-    for name, write in (("more", more), ("less", less)):
-        folder = tmp_path / name / "photos"
-        write(folder)
-        found.append(outcome(declared(folder, **CHOOSING, **options)))
-    assert found[0] == found[1], "one record decides how the run goes"
-    assert (found[0] == "refused") == (pair in REFUSED_BOTH)
+    first, second = outcomes(tmp_path, pair, monkeypatch, CHOOSING)
+    assert first == second, "one record decides how the run goes"
+    assert (first == "refused") == (pair in REFUSED_BOTH)
 
 
 @pytest.mark.parametrize("pair", NEIGHBOURS)
 def test_one_record_decides_neither_that_there_is_a_run_nor_what_it_follows(
     tmp_path: Path, pair: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    first, second = outcomes(tmp_path, pair, monkeypatch, {})
+    assert first == second, "one record decides what becomes of the run"
+    assert (first == "refused") == (pair in REFUSED_BOTH)
+
+
+def outcomes(
+    tmp_path: Path, pair: str, monkeypatch: pytest.MonkeyPatch, given: dict[str, object]
+) -> list[object]:
+    """Of both folders of a pair, with what the pair and the test give."""
     monkeypatch.setattr(assemble, "MOST_CLASSES", 3)
     more, less, options = NEIGHBOURS[pair]
     found = []
     for name, write in (("more", more), ("less", less)):
         folder = tmp_path / name / "photos"
         write(folder)
-        found.append(outcome(declared(folder, **options)))
-    assert found[0] == found[1], "one record decides what becomes of the run"
-    assert (found[0] == "refused") == (pair in REFUSED_BOTH)
+        found.append(outcome(declared(folder, **given, **options)))
+    return found
 
 
 # What one record can stop is listed

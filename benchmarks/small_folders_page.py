@@ -72,7 +72,11 @@ def _said(folder: str, result: dict[str, Any]) -> str:
     """What the owner is told beside the figure."""
     run = result["runs"][f"{folder}-recommended"]
     points = result["judged"][folder]["points above the better default"]
-    limits = [line for line in run["verdict"] if line.startswith("What limits it: ")]
+    limits = [
+        f"{line.partition('. ')[0]}."
+        for line in run["verdict"]
+        if line.startswith("What limits it: ")
+    ]
     words = " ".join(limits) or "The verdict names nothing that limits it."
     return (
         f"*{folder}*: {run['method']} by rule, {run['seconds']:.0f} s in all on two cores; "
